@@ -1,0 +1,46 @@
+# `make run` and `make test` are all a newcomer needs; both set up their own environment.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help run test prove lint bench lock clean
+
+help:  ## say what there is
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+
+run: $(READY)  ## drive the embedded lab and sign what was seen
+	@$(BIN)/hil run $(ARGS)
+
+test: $(READY) lint  ## lint, types, import contracts, and the project's own tests
+	$(BIN)/pytest -W error -n 2 --dist loadfile -q tests $(ARGS)
+
+prove: $(READY)  ## run the scenarios under every fault of the catalogue
+	$(BIN)/hil prove $(ARGS)
+
+lint: $(READY)  ## ruff, mypy, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## print the figures of docs/performance.md
+	$(BIN)/python -m bench
+
+lock: $(READY)  ## resolve the dependencies anew (needs the network)
+	$(BIN)/pip install pip-tools
+	$(BIN)/pip-compile --strip-extras --generate-hashes --no-emit-index-url \
+	  --no-emit-trusted-host --no-emit-find-links --allow-unsafe --extra dev \
+	  -o requirements/lock.txt pyproject.toml
+
+clean:  ## remove the environment and the kept runs
+	rm -rf $(VENV) reports/out
+
+# the stamp is newer than what it was made from, so a second run needs no network
+$(READY): requirements/lock.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("hil needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; say: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
+	@echo "setting up $(VENV) (once; a minute or two)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/lock.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(READY)
