@@ -1,0 +1,238 @@
+"""The inventory as frozen data: one class for each kind of thing that a lab has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from harness.inventory.part import Part
+from harness.inventory.references import slips
+from harness.inventory.secrets import SecretRef
+from harness.inventory.shapes import (
+    ClassName,
+    Count,
+    Duration,
+    Flag,
+    HomePath,
+    Image,
+    KubernetesVersion,
+    ModuleName,
+    ModuleParameter,
+    Name,
+    PciId,
+    Quantity,
+    ResourceName,
+    SchematicId,
+    TalosVersion,
+    TenantNamespace,
+    Url,
+    Words,
+)
+
+Card = Literal["l40s", "gb202"]
+"""The cards that scenarios may ask for by key."""
+
+DEFAULT_SHELL_IMAGE = "docker.io/library/busybox:1.37.0"
+JOIN_BUDGET = Duration("29m")
+"""Upstream's own end-to-end budget for a node to join (lanes.md section 2)."""
+
+
+class Access(Part):
+    """How to reach the management cluster's API."""
+
+    kubeconfig: SecretRef = Field(
+        description="The kubeconfig: {file: PATH}, {env: NAME} or just a path. The variable may "
+        "hold the kubeconfig itself or the path of its file."
+    )
+    context: Words = Field(description="Context of the kubeconfig to use; never the current one.")
+    clock_url: Url | None = Field(
+        default=None, description="Clock of a twin that is already running (kind twin only)."
+    )
+
+    @field_validator("kubeconfig", mode="before", json_schema_input_type=SecretRef | HomePath)
+    @classmethod
+    def _plain_path(cls, value: Any) -> Any:
+        is_path = isinstance(value, str) and value.startswith(("/", "~/")) and "\n" not in value
+        return {"file": value} if is_path else value
+
+
+class Tenant(Part):
+    """Where on the management cluster the tenant cluster lives."""
+
+    namespace: TenantNamespace = Field(
+        default="tenant-hil", description="Tenant namespace on the management cluster."
+    )
+    cluster: Name = Field(default="lab", description="Name of the Kubernetes CR.")
+
+
+class Host(Part):
+    """A hypervisor host: a machine that holds cards and runs the workers' virtual machines."""
+
+    name: ClassName = Field(description="Name of its Node in the management cluster.")
+    address: Words | None = Field(default=None, description="Name or IP for SSH; else `name`.")
+    user: Words | None = Field(default=None, description="User for SSH; else root.")
+    ssh: SecretRef | None = Field(
+        default=None, description="Private key for SSH: {file: PATH} or {env: NAME}."
+    )
+
+
+class Gpu(Part):
+    """A kind of card. Figures of objects.md section 6 and gpu_path.md section 4."""
+
+    resource_name: ResourceName = Field(
+        description="Extended resource that offers the card; read it from the host Node."
+    )
+    pci_id: PciId = Field(description="PCI vendor:device, lowercase hexadecimal (10de:26b9).")
+    model: Words = Field(description="The card's name as `nvidia-smi -L` prints it.")
+    modules: tuple[ModuleName, ...] = Field(
+        default=("nvidia", "nvidia_uvm", "nvidia_drm", "nvidia_modeset"),
+        min_length=1,
+        description="Kernel modules that must be live in the guest, in declared order.",
+    )
+    flavour: Literal["open", "proprietary"] = Field(
+        default="open", description="Flavour of kernel modules used here; GB202 takes only open."
+    )
+
+
+class Schematic(Part):
+    """A Talos image-factory schematic, under a name that people can say."""
+
+    id: SchematicId = Field(description="The factory's id: sha256 of the schematic, 64 hex digits.")
+    extensions: tuple[Words, ...] = Field(
+        default=(), description="Official system extensions in the image (siderolabs/...)."
+    )
+    note: Words | None = Field(default=None, description="What it is for.")
+
+
+class StorageClass(Part):
+    """A StorageClass of the management cluster."""
+
+    drbd: Flag = Field(description="true if its layers include DRBD.")
+    replicas: Count = Field(description="Copies kept of each volume (autoPlace).")
+
+
+class KernelModule(Part):
+    """One entry of `KubernetesNodes.spec.kernelModules`."""
+
+    name: ModuleName = Field(description="Module name.")
+    parameters: tuple[ModuleParameter, ...] | None = Field(
+        default=None, description="Parameters, each NAME=VALUE."
+    )
+
+
+class Pool(Part):
+    """A worker pool to bring up: one `KubernetesNodes` object."""
+
+    gpu: Card | None = Field(
+        default=None, description="Card that each worker gets, by its key in `gpus`."
+    )
+    count: Count | None = Field(
+        default=None, description="Cards for each worker; 1 if absent. Only with `gpu`."
+    )
+    replicas: Count = Field(default=1, description="Workers in the pool (minReplicas).")
+    instance_type: ClassName = Field(
+        default="u1.medium", description="VirtualMachineClusterInstancetype of the workers."
+    )
+    disk_size: Quantity = Field(
+        default=Quantity("20Gi"), description="System disk of each worker, in bytes (20Gi)."
+    )
+    storage_class: ClassName = Field(
+        default="replicated", description="StorageClass of the system disk, by name."
+    )
+    schematic: Words = Field(description="Talos image, by its name in `schematics`.")
+    talos_version: TalosVersion = Field(description="Talos release (v1.13.6).")
+    kubernetes_version: KubernetesVersion = Field(description="Kubernetes release (v1.35).")
+    os_image: Literal["builtin", "factory"] | None = Field(
+        default=None,
+        description="Where the system disk comes from: builtin clones the golden image, factory "
+        "downloads; absent leaves osImage unset, and the chart downloads.",
+    )
+    kernel_modules: tuple[KernelModule, ...] | None = Field(
+        default=None,
+        description="Absent: the chart chooses. []: none at all. A list: exactly that list. The "
+        "three differ (S-KM).",
+    )
+    join_budget: Duration = Field(
+        default=JOIN_BUDGET, description="Longest wait for every worker to join (29m)."
+    )
+    shell_image: Image = Field(
+        default=DEFAULT_SHELL_IMAGE,
+        description="Image of the privileged pod that reads the node; needs `sleep` and `chroot`.",
+    )
+    misfit: Words | None = Field(
+        default=None,
+        description="Why schematic and card do not fit on purpose; without it a misfit is refused.",
+    )
+
+    @property
+    def cards(self) -> int:
+        """Cards for each worker; 0 in a pool without a GPU."""
+        return (self.count or 1) if self.gpu else 0
+
+
+class Lane(Part):
+    """A kind of run: what it asks, of which pools, for how long."""
+
+    description: Words | None = Field(default=None, description="When and why it is run.")
+    pools: tuple[Name, ...] = Field(min_length=1, description="Pools it uses, by name.")
+    claims: tuple[Name, ...] | None = Field(
+        default=None, min_length=1, description="Claims it asks; every claim if absent."
+    )
+    exclude: tuple[Name, ...] = Field(default=(), description="Claims it leaves out.")
+    soak: Duration | None = Field(
+        default=None, description="Window that a node must stay on one boot (93m); none if absent."
+    )
+
+    def asks(self, claim: str) -> bool:
+        """Whether the lane asks the claim with this id."""
+        return (self.claims is None or claim in self.claims) and claim not in self.exclude
+
+
+class Lab(Part):
+    """A place with clusters and hardware: the whole of an inventory file."""
+
+    name: Name = Field(description="The lab's name; it marks leases and reports.")
+    kind: Literal["twin", "cluster"] = Field(
+        description="twin: the simulated lab that comes along. cluster: real clusters."
+    )
+    description: Words | None = Field(default=None, description="One line for people.")
+    clock: Literal["real", "virtual"] = Field(
+        description="Whose time waits use: virtual is a twin's own, real the wall's."
+    )
+    console: Flag = Field(
+        default=True, description="false if KubeVirt's serial consoles are disabled or barred."
+    )
+    management: Access | None = Field(
+        default=None, description="The management cluster; absent for the embedded twin."
+    )
+    tenant: Tenant = Field(default=Tenant(), description="Where the tenant cluster lives.")
+    hosts: tuple[Host, ...] = Field(default=(), description="Hypervisor hosts.")
+    gpus: Mapping[Card, Gpu] = Field(default={}, description="Cards of this lab, by key.")
+    schematics: Mapping[Name, Schematic] = Field(
+        min_length=1, description="Talos images of this lab, by a name of your choice."
+    )
+    storage_classes: Mapping[ClassName, StorageClass] = Field(
+        min_length=1, description="StorageClasses of the management cluster, by their own name."
+    )
+    pools: Mapping[Name, Pool] = Field(min_length=1, description="Worker pools, by name.")
+    lanes: Mapping[Name, Lane] = Field(default={}, description="Kinds of run, by name.")
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        wrong = slips(self.model_dump(mode="json"))
+        if wrong:
+            text = "; ".join(map(str, wrong))
+            raise PydanticCustomError("parts_misfit", "{text}", {"text": text})
+        return self
+
+    def card(self, pool: str) -> Gpu | None:
+        """The card of the pool of this name; None for a pool without one."""
+        key = self.pools[pool].gpu
+        return self.gpus[key] if key else None
+
+    def schematic_of(self, pool: str) -> Schematic:
+        """The Talos image of the pool of this name."""
+        return self.schematics[self.pools[pool].schematic]

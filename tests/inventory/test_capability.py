@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.inventory import Lab, Missing, NeedError, match, parse_needs
+from harness.inventory.capability import TERMS, Need, capabilities, parse_need, pools_for
+
+
+def missing(lab: Lab, pool: str, *needs: str) -> tuple[Missing, ...]:
+    return match(parse_needs(needs), capabilities(lab, pool))
+
+
+def test_a_pool_with_cards_has_a_gpu(small: dict[str, Any]) -> None:
+    lab = Lab.model_validate(small)
+    assert missing(lab, "cards", "gpu", "gpu=l40s", "storage=drbd", "console") == ()
+    assert missing(lab, "plain", "no-gpu") == ()
+
+
+@pytest.mark.parametrize(
+    ("pool", "need", "because"),
+    [
+        ("plain", "gpu", "pool plain of lab bench has no GPU, and one is needed"),
+        ("plain", "gpu=l40s", "pool plain of lab bench has no GPU, and l40s is needed"),
+        ("cards", "gpu=gb202", "pool cards of lab bench has l40s, and gb202 is needed"),
+        ("cards", "no-gpu", "pool cards of lab bench has a GPU (l40s), and none may be there"),
+        ("plain", "storage=drbd", "its disks on local, which does not use DRBD"),
+        ("cards", "ssh", "lab bench names no host with an SSH key"),
+    ],
+)
+def test_each_missing_thing_has_its_sentence(
+    small: dict[str, Any], pool: str, need: str, because: str
+) -> None:
+    [lack] = missing(Lab.model_validate(small), pool, need)
+    assert lack.need == need
+    assert because in str(lack)
+
+
+def test_every_missing_thing_is_told(small: dict[str, Any]) -> None:
+    small["console"] = False
+    lacks = missing(Lab.model_validate(small), "plain", "gpu", "console", "ssh", "storage=drbd")
+    assert [lack.need for lack in lacks] == ["gpu", "console", "ssh", "storage=drbd"]
+
+
+def test_a_host_with_a_key_gives_ssh(small: dict[str, Any]) -> None:
+    small["hosts"] = [{"name": "a"}, {"name": "b", "ssh": {"env": "KEY"}}]
+    assert missing(Lab.model_validate(small), "cards", "ssh") == ()
+
+
+def test_pools_that_meet_the_needs(small: dict[str, Any]) -> None:
+    lab = Lab.model_validate(small)
+    assert pools_for(lab, parse_needs(["no-gpu"])) == ("plain",)
+    assert pools_for(lab, parse_needs([])) == ("cards", "plain")
+    assert pools_for(lab, parse_needs(["ssh"])) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("gpus", "gpu, as the nearest"),
+        ("gpu=l4s", "gpu=l40s, as the nearest"),
+        ("storage=drdb", "storage=drbd, as the nearest"),
+        ("consle", "console, as the nearest"),
+        ("nogpu", "no-gpu, as the nearest"),
+        ("", "one of console"),
+        ("gpu=", "gpu"),
+    ],
+)
+def test_an_unknown_need_is_an_error_with_the_nearest(text: str, hint: str) -> None:
+    with pytest.raises(NeedError, match="unknown need") as raised:
+        parse_need(text)
+    assert hint in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "texts", [["gpu", "no-gpu"], ["no-gpu", "gpu=l40s"], ["gpu=l40s", "gpu=gb202"]]
+)
+def test_needs_that_exclude_each_other_are_an_error(texts: list[str]) -> None:
+    with pytest.raises(NeedError, match="no pool can meet both"):
+        parse_needs(texts)
+
+
+def test_needs_are_kept_once_and_in_order() -> None:
+    assert parse_needs(["ssh", " gpu = l40s ", "ssh"]) == (Need("ssh"), Need("gpu", "l40s"))
+
+
+@given(st.sampled_from(TERMS))
+def test_every_term_reads_as_it_is_written(text: str) -> None:
+    assert str(parse_need(text)) == text
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_need_or_a_need_error(text: str) -> None:
+    try:
+        assert str(parse_need(text)) in TERMS
+    except NeedError as error:
+        assert "allowed" in str(error)
