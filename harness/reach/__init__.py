@@ -1,0 +1,1 @@
+"""Getting bytes from a machine: API, watch, exec, shell, lease. Knows nothing of GPUs."""
