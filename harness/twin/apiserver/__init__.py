@@ -1,0 +1,1 @@
+"""A small Kubernetes API server: store, watch, patch, selectors, exec."""

@@ -1,0 +1,216 @@
+"""Pod exec and pod logs: WebSocket channels v5 and v4, and plain text.
+
+Channels are those of Kubernetes' remotecommand protocol: 0 stdin, 1 stdout, 2 stderr, 3 the final
+Status, 4 terminal size; v5 adds 255, by which a client says that a stream is at its end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from aiohttp import WSMsgType, web
+
+from harness.twin.apiserver.errors import ApiError
+from harness.twin.apiserver.execresult import ExecResult
+from harness.twin.apiserver.queries import Query, boolean, parse, repeated
+from harness.twin.apiserver.resources import Obj
+from harness.twin.apiserver.routing import Target
+from harness.twin.apiserver.store import Store
+
+V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
+_STDIN, _STDOUT, _STDERR, _STATUS, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
+_CHUNK = 32 * 1024
+_MOST_STDIN = 64 * 1024 * 1024  # bytes in one message
+_END_OF_INPUT = b"\x04"  # what a terminal sends for the end of its input
+
+
+class Backend(Protocol):
+    """What a cluster does beyond storing objects; given by the world."""
+
+    def exec(
+        self, namespace: str, pod: str, container: str, argv: list[str], stdin: bytes
+    ) -> ExecResult:
+        """Runs a program in a container. May raise ApiError."""
+
+    def logs(self, namespace: str, pod: str, container: str, query: Mapping[str, str]) -> bytes:
+        """A container's log, cut as ``query`` says (tailLines, ...). May raise ApiError."""
+
+
+def container_of(pod: Obj, wanted: str) -> str:
+    """The container a request is about: the one it names, or the only one.
+
+    ApiError 400 for a container the pod does not have, or where it would have to be chosen.
+    """
+    spec, name = pod.get("spec") or {}, pod["metadata"]["name"]
+    kinds = ("containers", "initContainers", "ephemeralContainers")
+    known = [c["name"] for kind in kinds for c in spec.get(kind) or ()]
+    if wanted:
+        if wanted not in known:
+            raise ApiError(400, f"container {wanted} is not valid for pod {name}")
+        return wanted
+    main = [c["name"] for c in spec.get("containers") or ()]
+    if len(main) != 1:
+        raise ApiError(
+            400,
+            f"a container name must be specified for pod {name}, choose one of: [{' '.join(main)}]",
+        )
+    return str(main[0])
+
+
+class Containers:
+    """Exec and logs of one cluster's pods."""
+
+    def __init__(self, store: Store, backend: Backend) -> None:
+        self._store = store
+        self._backend = backend
+
+    def logs(self, target: Target, query: Query) -> bytes:
+        """The log a request asks for. With ``follow`` too it ends where the log ends now."""
+        pod = self._pod(target)
+        container = container_of(pod, query.get("container", ""))
+        return self._backend.logs(target.namespace, target.name, container, query)
+
+    async def exec(
+        self,
+        request: web.BaseRequest,
+        target: Target,
+        query_string: str,
+        upgraded: Callable[[], None],
+    ) -> web.StreamResponse:
+        """Runs a program over a WebSocket; gives the response that was sent.
+
+        ``upgraded`` is called once the request is accepted.
+
+        ApiError before the upgrade for what cannot be run; after it, errors travel on channel 3.
+        """
+        command = Execution.read(self._pod(target), query_string)
+        socket = self._upgrade(request)
+        await socket.prepare(request)
+        upgraded()
+        if command.stdin and socket.ws_protocol != V5:
+            problem = f"stdin needs {V5}: the server reads it to its end before it runs a program"
+            await _send_status(socket, ApiError(400, problem).status())
+        else:
+            data = await _read_stdin(socket, terminal=command.tty) if command.stdin else b""
+            if data is not None:
+                await self._run(socket, target, command, data)
+        await socket.close()
+        return socket
+
+    def _upgrade(self, request: web.BaseRequest) -> web.WebSocketResponse:
+        if request.headers.get("Upgrade", "").lower() != "websocket":
+            raise ApiError(
+                400,
+                "Upgrade request required: this server runs programs over WebSocket only "
+                f"({V5} or {V4}), not over SPDY",
+            )
+        offered = ",".join(request.headers.getall("Sec-WebSocket-Protocol", []))
+        names = {name.strip() for name in offered.split(",")}
+        if not names & {V5, V4}:
+            raise ApiError(400, f"unable to upgrade: none of {offered!r} is {V5} or {V4}")
+        protocol = V5 if V5 in names else V4
+        return web.WebSocketResponse(
+            protocols=(protocol,), compress=False, max_msg_size=_MOST_STDIN
+        )
+
+    async def _run(
+        self, socket: web.WebSocketResponse, target: Target, command: Execution, data: bytes
+    ) -> None:
+        try:
+            result = self._backend.exec(
+                target.namespace, target.name, command.container, list(command.argv), data
+            )
+        except ApiError as refused:
+            await _send_status(socket, refused.status())
+            return
+        if command.stdout:
+            await _send(socket, _STDOUT, result.stdout + (result.stderr if command.tty else b""))
+        if command.stderr and not command.tty:
+            await _send(socket, _STDERR, result.stderr)
+        await _send_status(socket, exit_status(result))
+
+    def _pod(self, target: Target) -> Obj:
+        pod = self._store.get(target.resource, target.namespace, target.name)
+        if not (pod.get("spec") or {}).get("nodeName"):
+            raise ApiError(400, f"pod {target.name} does not have a host assigned")
+        return pod
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What an exec asks for, read from its query."""
+
+    argv: tuple[str, ...]
+    container: str
+    stdin: bool
+    stdout: bool
+    stderr: bool
+    tty: bool
+
+    @classmethod
+    def read(cls, pod: Obj, query_string: str) -> Execution:
+        """Reads and checks an exec's query. ApiError 400 for what the API refuses."""
+        query = parse(query_string)
+        phase = (pod.get("status") or {}).get("phase")
+        if phase in ("Succeeded", "Failed"):
+            raise ApiError(
+                400, f"cannot exec into a container in a completed pod; current phase is {phase}"
+            )
+        argv = tuple(repeated(query_string, "command"))
+        if not argv:
+            raise ApiError(400, "you must specify at least 1 command for the container")
+        flags = {name: boolean(query, name) for name in ("stdin", "stdout", "stderr", "tty")}
+        found = cls(argv, container_of(pod, query.get("container", "")), **flags)
+        if not (found.stdin or found.stdout or found.stderr):
+            raise ApiError(400, "you must specify at least 1 of stdin, stdout, stderr")
+        if found.tty and found.stderr:
+            raise ApiError(400, "tty and stderr cannot both be true")
+        return found
+
+
+def exit_status(result: ExecResult) -> Obj:
+    """The Status that says how a program ended, as a kubelet sends it."""
+    if result.error:
+        problem = f"Internal error occurred: {result.error}"
+        return ApiError(500, problem, details={"causes": [{"message": result.error}]}).status()
+    if result.exit_code == 0:
+        return {"metadata": {}, "status": "Success"}
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": "command terminated with non-zero exit code: error executing command, "
+        f"exit code {result.exit_code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(result.exit_code)}]},
+    }
+
+
+async def _read_stdin(socket: web.WebSocketResponse, *, terminal: bool) -> bytes | None:
+    """Everything the client sends on stdin, or None where it left before the end."""
+    parts: list[bytes] = []
+    async for message in socket:
+        if message.type not in (WSMsgType.BINARY, WSMsgType.TEXT):
+            break
+        frame = message.data if isinstance(message.data, bytes) else message.data.encode()
+        channel, data = frame[:1], frame[1:]
+        if channel == bytes([_CLOSE]) and data == bytes([_STDIN]):
+            return b"".join(parts)
+        if channel == bytes([_STDIN]):
+            parts.append(data)
+            if terminal and _END_OF_INPUT in data:
+                return b"".join(parts).split(_END_OF_INPUT, 1)[0]
+        elif channel != bytes([_RESIZE]):
+            break
+    return None
+
+
+async def _send(socket: web.WebSocketResponse, channel: int, data: bytes) -> None:
+    for start in range(0, len(data), _CHUNK):
+        await socket.send_bytes(bytes([channel]) + data[start : start + _CHUNK])
+
+
+async def _send_status(socket: web.WebSocketResponse, status: Obj) -> None:
+    await socket.send_bytes(bytes([_STATUS]) + json.dumps(status).encode())

@@ -1,0 +1,80 @@
+"""Lists in pages: every page of one list shows the same revision."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from bisect import bisect_right
+
+from harness.twin.apiserver.committed import Committed
+from harness.twin.apiserver.errors import ApiError
+from harness.twin.apiserver.records import Key, Listing, key_of
+from harness.twin.apiserver.resources import Obj, Resource
+from harness.twin.apiserver.selectors import Matcher, matcher
+from harness.twin.apiserver.shelf import as_it_was, in_namespace
+
+_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You must "
+    "start a new list without the continue parameter."
+)
+
+
+def page(
+    kept: Committed,
+    resource: Resource,
+    namespace: str,
+    *,
+    labels: str,
+    fields: str,
+    limit: int,
+    continue_token: str,
+    revision: int,
+) -> Listing:
+    """One page of a list.
+
+    Raises 400 for a selector or a token that does not read, 410 for a token whose revision the
+    history no longer reaches.
+    """
+    chosen = matcher(resource, labels, fields)
+    if continue_token:
+        at, after = _decoded(continue_token)
+        objects = _past(kept, resource, at, revision)
+        keys = in_namespace(sorted(objects), namespace)
+        keys = keys[bisect_right(keys, after) :]
+        return _cut([objects[key] for key in keys], chosen, limit, at)
+    table = kept.table(resource)
+    return _cut(table.values(namespace), chosen, limit, revision)
+
+
+def _past(kept: Committed, resource: Resource, at: int, current: int) -> dict[Key, Obj]:
+    if not kept.journal.reaches(at):
+        raise ApiError(410, _TOO_OLD)
+    undo: dict[Key, Obj | None] = {}
+    for change in reversed(kept.journal.since(resource, at, current)):
+        undo[key_of(change.obj)] = change.old
+    return as_it_was(kept.table(resource).objects, undo)
+
+
+def _cut(objects: list[Obj], chosen: Matcher | None, limit: int, revision: int) -> Listing:
+    items = objects if chosen is None else [obj for obj in objects if chosen(obj)]
+    if limit <= 0 or len(items) <= limit:
+        return Listing(items, revision)
+    left = len(items) - limit
+    token = _encoded(revision, key_of(items[limit - 1]))
+    return Listing(items[:limit], revision, token, left if chosen is None else None)
+
+
+def _encoded(revision: int, key: Key) -> str:
+    text = json.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": list(key)})
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _decoded(token: str) -> tuple[int, Key]:
+    try:
+        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        told = json.loads(raw)
+        namespace, name = told["start"]
+        return int(told["rv"]), (str(namespace), str(name))
+    except (binascii.Error, ValueError, KeyError, TypeError) as problem:
+        raise ApiError(400, f"continue key is not valid: {problem}") from problem
