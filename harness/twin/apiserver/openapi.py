@@ -107,7 +107,9 @@ def _item(resource: Resource) -> Obj:
             "parameters": [
                 {"name": name, "in": "query", "schema": {"type": "string"}} for name in _PARAMETERS
             ],
-            "requestBody": {"content": {media: {"schema": {"type": "object"}} for media in _PATCHES}},
+            "requestBody": {
+                "content": {media: {"schema": {"type": "object"}} for media in _PATCHES}
+            },
             "responses": answer,
         },
     }

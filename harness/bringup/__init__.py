@@ -1,0 +1,1 @@
+"""The only room that writes to a cluster: leases, pools, take-down."""

@@ -1,0 +1,120 @@
+"""The objects of a pool, each kind watched once from before the pool is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.bringup.connect import ConnectedLab
+from harness.facts.joining import JoinObjects, JoinTrack, join_track
+from harness.inventory.naming import deployment_name, release_name
+from harness.reach.history import Obj
+from harness.reach.watch import Feed
+
+CAPI = "cluster.x-k8s.io/v1beta1"
+DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name"
+
+MANAGEMENT_KINDS = {
+    "machines": (CAPI, "Machine"),
+    "machine_sets": (CAPI, "MachineSet"),
+    "machine_deployments": (CAPI, "MachineDeployment"),
+    "kubevirt_machines": ("infrastructure.cluster.x-k8s.io/v1alpha1", "KubevirtMachine"),
+    "virtual_machines": ("kubevirt.io/v1", "VirtualMachine"),
+    "vmis": ("kubevirt.io/v1", "VirtualMachineInstance"),
+    "data_volumes": ("cdi.kubevirt.io/v1beta1", "DataVolume"),
+    "pods": ("v1", "Pod"),
+    "helm_releases": ("helm.toolkit.fluxcd.io/v2", "HelmRelease"),
+    "events": ("v1", "Event"),
+}
+"""What is watched in the tenant's namespace of the management cluster."""
+
+
+@dataclass(slots=True)
+class WatchedPool:
+    """The feeds that show a pool, and the pool as they show it."""
+
+    lab: ConnectedLab
+    pool: str
+    feeds: dict[str, Feed]
+    nodes: Feed
+
+    @staticmethod
+    def start(lab: ConnectedLab, pool: str) -> WatchedPool:
+        """Start every feed: one list and one watch for each kind, whoever else asks for it."""
+        namespace = lab.inventory.tenant.namespace
+        feeds = {
+            name: lab.observatory.feed(lab.management, api_version, kind, namespace)
+            for name, (api_version, kind) in MANAGEMENT_KINDS.items()
+        }
+        return WatchedPool(lab, pool, feeds, lab.observatory.feed(lab.tenant, "v1", "Node"))
+
+    def objects(self) -> JoinObjects:
+        """The pool's own objects as last seen; of its nodes every version."""
+        place = self.lab.inventory.tenant
+        deployment = deployment_name(place.cluster, self.pool)
+        release = release_name(place.cluster, self.pool)
+        listed = {name: feed.objects() for name, feed in self.feeds.items()}
+        listed["machines"] = [o for o in listed["machines"] if _deployment_of(o) == deployment]
+        listed["machine_sets"] = [
+            o for o in listed["machine_sets"] if _deployment_of(o) == deployment
+        ]
+        listed["machine_deployments"] = _named(listed["machine_deployments"], deployment)
+        listed["helm_releases"] = _named(listed["helm_releases"], release)
+        seen = [r.obj for r in self.nodes.history.revisions() if r.change != "DELETED"]
+        return JoinObjects(nodes=seen, **listed)
+
+    def tracks(self, since: float) -> tuple[JoinTrack, ...]:
+        """How far each worker got, now."""
+        return join_track(
+            self.objects(),
+            since=since,
+            at=self.lab.clock.now(),
+            budget=self.lab.inventory.pools[self.pool].join_budget.seconds,
+            cluster=self.lab.management.name,
+        )
+
+    def leftovers(self) -> list[str]:
+        """What is still there of the pool, as "Kind name"."""
+        objects = self.objects()
+        names = {o["metadata"]["name"] for o in objects.machines}
+        left = [f"Machine {name}" for name in sorted(names)]
+        left += [f"MachineDeployment {_name(o)}" for o in objects.machine_deployments]
+        left += [f"HelmRelease {_name(o)}" for o in objects.helm_releases]
+        own = self._own_names()
+        for kind in ("kubevirt_machines", "virtual_machines", "vmis", "data_volumes"):
+            objects_of_kind = self.feeds[kind].objects()
+            left += [
+                f"{MANAGEMENT_KINDS[kind][1]} {_name(o)}"
+                for o in objects_of_kind
+                if _name(o) in own
+            ]
+        return left
+
+    def _own_names(self) -> set[str]:
+        """Names of the pool's machines and disks, by what its Machines and VMs ever referred to.
+
+        Never by a common beginning of names: the pools md0 and md0-gpu share one.
+        """
+        place = self.lab.inventory.tenant
+        deployment = deployment_name(place.cluster, self.pool)
+        names = {
+            str(revision.obj["spec"]["infrastructureRef"]["name"])
+            for revision in self.feeds["machines"].history.revisions()
+            if _deployment_of(revision.obj) == deployment
+        }
+        for revision in self.feeds["virtual_machines"].history.revisions():
+            if _name(revision.obj) in names:
+                volumes = revision.obj["spec"]["template"]["spec"].get("volumes", [])
+                names |= {v["dataVolume"]["name"] for v in volumes if "dataVolume" in v}
+        return names
+
+
+def _deployment_of(obj: Obj) -> str:
+    return str((obj["metadata"].get("labels") or {}).get(DEPLOYMENT_LABEL, ""))
+
+
+def _named(objects: list[Obj], name: str) -> list[Obj]:
+    return [obj for obj in objects if _name(obj) == name]
+
+
+def _name(obj: Obj) -> str:
+    return str(obj["metadata"]["name"])

@@ -1,0 +1,309 @@
+"""The `hil` command: thin, every verb calls one function elsewhere, imported when it is needed.
+
+Exit status: 0 all planned claims hold; 1 some do not; 2 the user's mistake; 3 the lab is unfit;
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TWIN_INVENTORY = ROOT / "inventory" / "twin.yaml"
+TWIN_DIRECTORY = Path(".hil")
+
+USER_MISTAKE = 2
+LAB_UNFIT = 3
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb; returns the exit status. A user's mistake gets a sentence, not a traceback."""
+    chosen = _parser().parse_args(argv)
+    try:
+        return int(chosen.verb(chosen))
+    except KeyboardInterrupt:
+        sys.stderr.write("hil: interrupted\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # whoever read us has gone; nothing more can be said to anybody
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hil",
+        description="Hardware-in-the-loop tests for Cozystack tenant Kubernetes clusters.",
+        epilog="example: hil run --lab inventory/twin.yaml --pool gpu-l40s",
+    )
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    _add_run(verbs)
+    _add_prove(verbs)
+    _add_twin(verbs)
+    _add_claims(verbs)
+    _add_faults(verbs)
+    _add_inventory(verbs)
+    return parser
+
+
+def _verb(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    text: str,
+    example: str,
+) -> argparse.ArgumentParser:
+    return verbs.add_parser(name, help=text, description=text, epilog=f"example: {example}")
+
+
+def _add_lab_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lab",
+        type=Path,
+        default=TWIN_INVENTORY,
+        metavar="FILE",
+        help="inventory of the lab (default: the embedded twin)",
+    )
+    parser.add_argument("--lane", default="", help="kind of run, one of the inventory's lanes")
+    parser.add_argument("--pool", action="append", default=[], help="only this pool (repeatable)")
+    parser.add_argument(
+        "--claim", action="append", default=[], help="only scenarios of this claim (repeatable)"
+    )
+
+
+def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = _verb(
+        verbs,
+        "run",
+        "Run the scenarios against a lab and report what was seen.",
+        "hil run --pool gpu-l40s --claim modules-live",
+    )
+    _add_lab_options(run)
+    run.add_argument(
+        "--plan",
+        action="store_true",
+        help="say what would run, what each scenario needs, what the lab lacks; touch nothing",
+    )
+    run.add_argument(
+        "--attach",
+        type=Path,
+        nargs="?",
+        const=TWIN_DIRECTORY,
+        metavar="DIR",
+        help="use the twin that `hil twin up` left running (default DIR: .hil)",
+    )
+    run.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        help="plant a fault in the embedded twin (repeatable; see `hil faults`)",
+    )
+    run.add_argument("--seed", type=int, default=1, help="seed of the embedded twin (default 1)")
+    run.add_argument(
+        "--workers",
+        type=int,
+        default=2,
+        metavar="N",
+        help="pools to drive at once in the embedded lab (default 2; 0: one process)",
+    )
+    run.add_argument(
+        "--out",
+        type=Path,
+        default=Path("reports/out"),
+        metavar="DIR",
+        help="where runs are kept (default: reports/out)",
+    )
+    run.add_argument("--run-id", default="", help="name of this run (default: made from the time)")
+    run.add_argument("--quiet", action="store_true", help="print the table of claims only")
+    run.set_defaults(verb=_run)
+
+
+def _add_prove(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    prove = _verb(
+        verbs,
+        "prove",
+        "Run the scenarios under every fault of the catalogue and print "
+        "fault by claim: what breaks nothing, or what nothing breaks, fails.",
+        "hil prove --fault gpu-not-permitted",
+    )
+    prove.add_argument("--fault", action="append", default=[], help="only this fault (repeatable)")
+    prove.add_argument(
+        "--jobs",
+        type=int,
+        default=0,
+        metavar="N",
+        help="faults to try at once (default: one per processor)",
+    )
+    prove.add_argument("--out", type=Path, default=Path("reports/out/prove"), metavar="DIR")
+    prove.set_defaults(verb=_prove)
+
+
+def _add_twin(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    twin = _verb(
+        verbs, "twin", "Run the simulated lab for people and for kubectl.", "hil twin up --speed 60"
+    )
+    parts = twin.add_subparsers(title="verbs", metavar="VERB", required=True)
+    up = _verb(
+        parts,
+        "up",
+        "Start a twin, write its kubeconfig and stay up until Ctrl-C.",
+        "hil twin up --speed 60",
+    )
+    up.add_argument(
+        "--speed",
+        type=float,
+        default=0.0,
+        metavar="N",
+        help="virtual seconds per real second (default 0: stands still, see advance)",
+    )
+    up.add_argument("--seed", type=int, default=1)
+    up.add_argument("--port", type=int, default=0, help="port of the management API (default: any)")
+    up.add_argument("--fault", action="append", default=[], help="plant a fault (repeatable)")
+    _add_twin_directory(up)
+    up.set_defaults(verb=_twin_up)
+    advance = _verb(parts, "advance", "Let virtual time pass.", "hil twin advance 93m")
+    advance.add_argument("duration", help="how long: 90s, 93m, 30h")
+    _add_twin_directory(advance)
+    advance.set_defaults(verb=_twin_advance)
+    state = _verb(
+        parts,
+        "state",
+        "Show a running twin's time, clusters and what comes next.",
+        "hil twin state",
+    )
+    _add_twin_directory(state)
+    state.set_defaults(verb=_twin_state)
+    fault = _verb(
+        parts, "fault", "Plant a fault in a running twin.", "hil twin fault no-modules-block"
+    )
+    fault.add_argument("name")
+    _add_twin_directory(fault)
+    fault.set_defaults(verb=_twin_fault)
+
+
+def _add_twin_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        default=TWIN_DIRECTORY,
+        metavar="DIR",
+        help="where the twin keeps its kubeconfig (default: .hil)",
+    )
+
+
+def _add_claims(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    claims = _verb(
+        verbs,
+        "claims",
+        "List the claims a run can establish, or explain one.",
+        "hil claims modules-live",
+    )
+    claims.add_argument("claim", nargs="?", default="")
+    claims.set_defaults(verb=_claims)
+
+
+def _add_faults(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    faults = _verb(
+        verbs,
+        "faults",
+        "List the faults the twin can exhibit, or explain one.",
+        "hil faults no-modules-block",
+    )
+    faults.add_argument("fault", nargs="?", default="")
+    faults.set_defaults(verb=_faults)
+
+
+def _add_inventory(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    inventory = _verb(
+        verbs,
+        "inventory",
+        "Check inventory files, or print their JSON Schema.",
+        "hil inventory check inventory/lab-l40s.yaml",
+    )
+    parts = inventory.add_subparsers(title="verbs", metavar="VERB", required=True)
+    check = _verb(
+        parts,
+        "check",
+        "Check inventory files; every mistake at once.",
+        "hil inventory check inventory/*.yaml",
+    )
+    check.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    check.set_defaults(verb=_inventory_check)
+    schema = _verb(
+        parts,
+        "schema",
+        "Print the JSON Schema of an inventory file.",
+        "hil inventory schema > schema.json",
+    )
+    schema.set_defaults(verb=_inventory_schema)
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    from harness.session.command import run
+
+    return run(chosen)
+
+
+def _prove(chosen: argparse.Namespace) -> int:
+    from harness.prove import prove
+
+    return prove(chosen.fault, jobs=chosen.jobs or os.cpu_count() or 1, out=chosen.out)
+
+
+def _twin_up(chosen: argparse.Namespace) -> int:
+    from harness.twin.command import up
+
+    return up(
+        chosen.dir, seed=chosen.seed, faults=chosen.fault, speed=chosen.speed, port=chosen.port
+    )
+
+
+def _twin_advance(chosen: argparse.Namespace) -> int:
+    from harness.twin.command import advance
+
+    return advance(chosen.dir, chosen.duration)
+
+
+def _twin_state(chosen: argparse.Namespace) -> int:
+    from harness.twin.command import state
+
+    return state(chosen.dir)
+
+
+def _twin_fault(chosen: argparse.Namespace) -> int:
+    from harness.twin.command import fault
+
+    return fault(chosen.dir, chosen.name)
+
+
+def _claims(chosen: argparse.Namespace) -> int:
+    from harness.claims.listing import show
+
+    return show(chosen.claim)
+
+
+def _faults(chosen: argparse.Namespace) -> int:
+    from harness.twin.faults.listing import show
+
+    return show(chosen.fault)
+
+
+def _inventory_check(chosen: argparse.Namespace) -> int:
+    from harness.claims.catalogue import load as load_claims
+    from harness.inventory.command import check_files
+
+    return check_files(chosen.files, load_claims())
+
+
+def _inventory_schema(_: argparse.Namespace) -> int:
+    from harness.inventory.command import print_schema
+
+    return print_schema()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

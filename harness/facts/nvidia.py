@@ -1,0 +1,159 @@
+"""What the NVIDIA driver says of itself: /proc/driver/nvidia/params and ``nvidia-smi -L``.
+
+The NVREG_ parameters never appear under /sys/module; the driver's own file names them without the
+prefix (gpu_path 2.1; NKM kernel-open/nvidia/nv-procfs.c).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from harness.facts.fact import Fact, Origin, Unread
+from harness.facts.reply import Output, quote, unfinished
+
+PARAMS = "/proc/driver/nvidia/params"
+SMI = "nvidia-smi -L"
+
+_PARAM = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9_]*): ?(?P<value>.*)", re.ASCII)
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_CARD = re.compile(
+    rf"GPU (?P<index>\d{{1,4}}): (?P<model>\S.*?) \(UUID: (?P<uuid>GPU-{_UUID})\)", re.A
+)
+_MIG = re.compile(
+    rf" +MIG (?P<profile>\S+) +Device +(?P<index>\d{{1,4}}): \(UUID: (?P<uuid>MIG-{_UUID})\)", re.A
+)
+_NONE = re.compile(r"No devices (?:were )?found\.?")
+_FAILED = re.compile(
+    r"NVIDIA-SMI has failed|Failed to initialize NVML|Unable to determine the device handle"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NvidiaParams(Fact):
+    """The driver's parameters in effect, keys without ``NVreg_``, values as text.
+
+    ``whole`` is False where the text ended inside a line, which is then left out.
+    """
+
+    parameters: dict[str, str] = field(hash=False)
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ParamsAbsent(Fact):
+    """The kernel says that there is no such file: the driver is not loaded."""
+
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class SmiMig:
+    """One MIG device of a card."""
+
+    profile: str
+    index: int
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class SmiCard:
+    """One card as the driver lists it."""
+
+    index: int
+    model: str
+    uuid: str
+    mig: tuple[SmiMig, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SmiCards(Fact):
+    """The cards that the driver lists, in its order; ``note`` is what else it said.
+
+    No cards with the note "No devices found" is what proprietary modules give on a Blackwell
+    card, with no error anywhere (S-DOC).
+    """
+
+    cards: tuple[SmiCard, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SmiFailed(Fact):
+    """nvidia-smi ran and got no answer from the driver; ``reason`` is its own sentence."""
+
+    reason: str
+
+
+def read_params(output: Output, *, at: float, source: str) -> NvidiaParams | ParamsAbsent | Unread:
+    """Read the reply of ``cat /proc/driver/nvidia/params``."""
+    origin = output.origin(at, source)
+    if output.exit_code not in (0, None) and _no_such_file(output.stderr):
+        return ParamsAbsent(origin, output.stderr.strip())
+    return unfinished(output, PARAMS, origin) or _params(output.stdout, origin)
+
+
+def read_smi_list(output: Output, *, at: float, source: str) -> SmiCards | SmiFailed | Unread:
+    """Read the reply of ``nvidia-smi -L``; its exit status alone says nothing (gpu_path 3)."""
+    origin = output.origin(at, source)
+    if output.exit_code is None:
+        return unfinished(output, SMI, origin) or Unread(origin, SMI, "no exit status")
+    lines = [line.rstrip() for line in output.text.splitlines() if line.strip()]
+    failed = next((line for line in lines if _FAILED.search(line)), None)
+    if failed is not None:
+        return SmiFailed(origin, failed)
+    if len(lines) == 1 and _NONE.fullmatch(lines[0].strip()):
+        return SmiCards(origin, (), lines[0].strip())
+    return unfinished(output, SMI, origin) or _cards(lines, origin)
+
+
+def _no_such_file(said: str) -> bool:
+    return f"{PARAMS}: No such file or directory" in said.replace("'", "")
+
+
+def _params(text: str, origin: Origin) -> NvidiaParams | Unread:
+    lines = text.split("\n")
+    tail = lines.pop()
+    found: dict[str, str] = {}
+    for line in lines:
+        match = _PARAM.fullmatch(line.rstrip())
+        if match is None:
+            return Unread(origin, PARAMS, f"this line is no parameter: {quote(line)}")
+        if match["key"] in found:
+            return Unread(origin, PARAMS, f"{match['key']} is there twice: {quote(line)}")
+        found[match["key"]] = match["value"].strip()
+    if not found:
+        return Unread(origin, PARAMS, f"no whole line: {quote(text)}")
+    return NvidiaParams(origin, found, whole=not tail)
+
+
+def _cards(lines: list[str], origin: Origin) -> SmiCards | Unread:
+    cards: list[SmiCard] = []
+    notes: list[str] = []
+    for line in lines:
+        if line.startswith("WARNING:"):
+            notes.append(line)
+        elif not _take(line, cards):
+            return Unread(origin, SMI, f"this line is no card's: {quote(line)}")
+    if not cards:
+        return Unread(origin, SMI, f"neither a card nor a word of none: {quote(origin.raw)}")
+    if [card.index for card in cards] != list(range(len(cards))):
+        return Unread(origin, SMI, f"cards are missing from the list: {quote(origin.raw)}")
+    if len({card.uuid for card in cards}) != len(cards):
+        return Unread(origin, SMI, f"two cards share a UUID: {quote(origin.raw)}")
+    return SmiCards(origin, tuple(cards), "\n".join(notes))
+
+
+def _take(line: str, cards: list[SmiCard]) -> bool:
+    """Add the card, or the last card's MIG device, that a line tells of; False if it is neither."""
+    card = _CARD.fullmatch(line)
+    if card is not None:
+        cards.append(SmiCard(int(card["index"]), card["model"], card["uuid"]))
+        return True
+    mig = _MIG.fullmatch(line)
+    if mig is None or not cards:
+        return False
+    last = cards.pop()
+    device = SmiMig(mig["profile"], int(mig["index"]), mig["uuid"])
+    cards.append(SmiCard(last.index, last.model, last.uuid, (*last.mig, device)))
+    return True

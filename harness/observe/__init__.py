@@ -1,0 +1,1 @@
+"""Asking through reach, giving facts back."""

@@ -1,0 +1,184 @@
+"""The pytest side of the harness: options, the plan, the `pool` and `record` fixtures, the end.
+
+Inert unless scenarios are collected. `hil run` and plain `pytest scenarios --lab FILE` come
+through here alike.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.session import hooks
+from harness.session.recorder import Recorder
+from harness.session.state import RunState, stash_key
+
+if TYPE_CHECKING:
+    from harness.bringup.pool import HeldPool
+
+ROOT = Path(__file__).resolve().parent.parent
+MARKS = (
+    "claims(*ids): the claims of the catalogue that this scenario judges",
+    "xdist_group(name): scenarios that stay on one worker (set by the harness, one per pool)",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of a run; `hil run` has the same."""
+    group = parser.getgroup("hil", "hardware-in-the-loop runs")
+    group.addoption("--lab", type=Path, help="inventory of the lab (default: the embedded twin)")
+    group.addoption("--lane", default="", help="kind of run, one of the inventory's lanes")
+    group.addoption("--pool", action="append", default=[], help="only this pool (repeatable)")
+    group.addoption("--claim", action="append", default=[], help="only this claim (repeatable)")
+    group.addoption("--fault", action="append", default=[], help="plant a fault in the twin")
+    group.addoption("--seed", type=int, default=1, help="seed of the embedded twin")
+    group.addoption("--attach", type=Path, help="directory of a twin that is already up")
+    group.addoption("--out", type=Path, default=Path("reports/out"), help="where runs are kept")
+    group.addoption("--run-id", default="", help="name of this run")
+    group.addoption("--plan", action="store_true", help="say what would run, and touch nothing")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Check what was asked; make the run's directory. Before Allure reads its own option."""
+    for mark in MARKS:
+        config.addinivalue_line("markers", mark)
+    if not hooks.concerns(config, ROOT):
+        return
+    hooks.refuse_broken_grouping(config)
+    state = RunState.begin(config, ROOT)
+    config.stash[stash_key] = state
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(*_: object) -> None:
+    """An abort by CI takes down what was brought up, as Ctrl-C does; a second one is ignored."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt("SIGTERM")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """See that the lab is there before anything is collected (once, in the controller)."""
+    state = _state(session.config)
+    if state is not None and state.controls:
+        hooks.preflight(state)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One run of a scenario for each pool that has what its claims need."""
+    state = _state(metafunc.config)
+    if state is not None and "pool" in metafunc.fixturenames:
+        pools = hooks.pools_for(state, metafunc)
+        metafunc.parametrize("pool", pools, indirect=True, scope="session")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Keep what was asked, pool by pool, each pool on one worker."""
+    state = _state(config)
+    if state is not None:
+        hooks.arrange(state, session, items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Write the plan down before anything runs."""
+    state = _state(session.config)
+    if state is not None:
+        hooks.keep_plan(state)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """The first worker that has collected tells the controller the plan."""
+    del ids
+    state = _state(node.config)
+    if state is not None:
+        state.adopt_plan()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """With ``--plan`` nothing runs."""
+    state = _state(session.config)
+    return True if state is not None and state.plan_only else None
+
+
+@pytest.fixture(scope="session")
+def pool(request: pytest.FixtureRequest) -> Iterator[HeldPool]:
+    """A worker pool, brought up and held by its Lease; taken down after its last scenario."""
+    from harness.bringup.keeper import hold
+
+    state = request.config.stash[stash_key]
+    name: str = request.param
+    with state.choice_of_lab().open(name) as lab:
+        state.clock = lab.clock
+        with hold(lab, name, state.log_of(name)) as held:
+            yield held
+
+
+@pytest.fixture
+def record(request: pytest.FixtureRequest) -> Recorder:
+    """Call it with each verdict; it is in the ledger before the call returns."""
+    recorder = hooks.recorder_of(request.node)
+    assert recorder is not None, "a scenario needs the mark `claims` and the fixture `pool`"
+    return recorder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A scenario that is cut short must not be shown as passed."""
+    try:
+        return (yield)
+    except BaseException as cut:
+        hooks.mark_interrupted(item, cut)
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Turn what stopped a scenario into verdicts, then hold it to its claims."""
+    recorder = hooks.recorder_of(item)
+    if recorder is None:
+        return (yield)
+    with hooks.stoppages_are_unknown(recorder):
+        result = yield
+    recorder.check()
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Write down how a scenario ended; one whose pool failed has verdicts all the same."""
+    report = yield
+    recorder = hooks.recorder_of(item)
+    if recorder is not None:
+        hooks.note_phase(item, recorder, report, call)
+    return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Join the ledger, write the reports, decide the exit status (once, in the controller)."""
+    state = _state(session.config)
+    if state is not None and state.controls and not state.plan_only:
+        session.exitstatus = state.end(int(exitstatus))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """The table of claims and where to look, or the plan."""
+    state = _state(config)
+    if state is not None and state.controls:
+        terminalreporter.ensure_newline()
+        terminalreporter.write(hooks.closing_words(state))
+
+
+def _state(config: pytest.Config) -> RunState | None:
+    return config.stash.get(stash_key, None)

@@ -1,0 +1,157 @@
+"""`hil prove`: the scenarios under every fault. What cannot fail proves nothing.
+
+Each fault runs in a process of its own on the embedded lab. A fault that breaks nothing, or
+something that it does not declare, fails the proof, and so does a claim that no fault can break.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.claims.catalogue import load as load_claims
+from harness.clock import WallClock
+from harness.report.ledger import read
+from harness.report.outcome import Standing, Summary, summarise
+from harness.report.records import LedgerError
+from harness.twin.faults.catalogue import FAULTS, UnknownFault, find
+from harness.twin.faults.model import Fault
+
+Cell = tuple[str, str]
+"""(claim, pool)."""
+
+NOTHING = "no fault"
+ENDED = {0, 1}
+"""Exit statuses of a run that came to its end."""
+_MARKS = {Standing.BROKEN: "B", Standing.UNKNOWN: "u", Standing.HOLDS: "."}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The scenarios under one fault: how each claim came out on each pool."""
+
+    fault: str
+    outcomes: Mapping[Cell, Standing]
+    failure: str = ""
+
+    def cells(self, standing: Standing) -> set[Cell]:
+        """Where claims came out like that."""
+        return {cell for cell, found in self.outcomes.items() if found is standing}
+
+
+def prove(names: Sequence[str], *, jobs: int, out: Path) -> int:
+    """Run the trials and print the matrix; 0 when everything is as declared."""
+    try:
+        faults = [find(name) for name in names] or list(FAULTS.values())
+    except UnknownFault as unknown:
+        sys.stderr.write(f"hil: {unknown}\n")
+        return 2
+    clock = WallClock()
+    began = clock.monotonic()
+    series = f"{int(clock.now()):x}"
+    with ThreadPoolExecutor(max_workers=max(1, jobs)) as workers:
+        wanted = [NOTHING, *(fault.id for fault in faults)]
+        trials = list(workers.map(lambda name: _try(name, out / series), wanted))
+    by_name = {trial.fault: trial for trial in trials}
+    objections = _objections(faults, by_name, whole=not names)
+    sys.stdout.write(_matrix(trials) + "\n")
+    for objection in objections:
+        sys.stdout.write(f"NOT PROVED: {objection}\n")
+    took = clock.monotonic() - began
+    sys.stdout.write(
+        f"\n{len(faults)} faults, {len(objections)} objections, {took:.1f} s; "
+        f"runs in {out / series}\n"
+    )
+    return 1 if objections else 0
+
+
+def _try(fault: str, out: Path) -> Trial:
+    run_id = fault.replace(" ", "-")
+    argv = [sys.executable, "-m", "harness.cli", "run", "--quiet", "--workers", "0"]
+    argv += ["--out", str(out), "--run-id", run_id]
+    argv += ["--fault", fault] if fault != NOTHING else []
+    ended = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    said = (ended.stdout + ended.stderr).decode(errors="replace").strip()
+    if ended.returncode not in ENDED:
+        return Trial(fault, {}, f"the run ended with {ended.returncode}: {said[-600:]}")
+    try:
+        summary = summarise(read(out / run_id))
+    except LedgerError as unreadable:
+        return Trial(fault, {}, f"{unreadable}; the run said: {said[-600:]}")
+    return Trial(fault, _outcomes(summary))
+
+
+def _outcomes(summary: Summary) -> dict[Cell, Standing]:
+    return {
+        (row.claim, row.pool): row.outcome
+        for row in summary.rows
+        if row.outcome is not Standing.NOT_ESTABLISHED
+    }
+
+
+def _objections(faults: Sequence[Fault], trials: Mapping[str, Trial], *, whole: bool) -> list[str]:
+    free = trials[NOTHING]
+    found = [f"{trial.fault}: {trial.failure}" for trial in trials.values() if trial.failure]
+    for cell, standing in sorted(free.outcomes.items()):
+        if standing is not Standing.HOLDS:
+            found.append(f"without any fault {_name(cell)} is {standing}")
+    for fault in faults:
+        trial = trials[fault.id]
+        if not trial.failure:
+            found += _deviations(fault, trial, set(free.outcomes))
+    if whole:
+        broken = {claim for trial in trials.values() for claim, _ in trial.cells(Standing.BROKEN)}
+        found += [f"no fault breaks {claim}" for claim in load_claims() if claim not in broken]
+    return found
+
+
+def _deviations(fault: Fault, trial: Trial, asked: set[Cell]) -> list[str]:
+    """Where a trial is not what the fault declares."""
+    found = []
+    for what, claims, standing in (
+        ("break", fault.breaks, Standing.BROKEN),
+        ("blind", fault.blinds, Standing.UNKNOWN),
+    ):
+        declared = {(c, p) for c, p in asked if c in claims and p in fault.where}
+        seen = trial.cells(standing)
+        found += [
+            f"{fault.id} should {what} {_name(c)} and does not" for c in sorted(declared - seen)
+        ]
+        found += [
+            f"{fault.id} should not {what} {_name(c)} and does" for c in sorted(seen - declared)
+        ]
+    for cell in sorted(asked - set(trial.outcomes)):
+        found.append(f"under {fault.id} {_name(cell)} is not reported at all")
+    found += [f"under {fault.id} {_name(c)} was not run" for c in trial.cells(Standing.NOT_RUN)]
+    if not trial.cells(Standing.BROKEN):
+        found.append(f"{fault.id} breaks nothing")
+    return found
+
+
+def _matrix(trials: Sequence[Trial]) -> str:
+    """Fault by claim; a cell has the worst outcome over the pools. B broken, u unknown."""
+    claims = list(load_claims())
+    width = max(len(trial.fault) for trial in trials)
+    lines = [f"{'':<{width}}  " + " ".join(f"{n:>2}" for n in range(1, len(claims) + 1))]
+    for trial in trials:
+        marks = [_mark(s for (c, _), s in trial.outcomes.items() if c == claim) for claim in claims]
+        lines.append(f"{trial.fault:<{width}}  " + " ".join(f"{mark:>2}" for mark in marks))
+    lines += ["", "B broken, u unknown, . holds, - not asked", ""]
+    lines += [f"{number:>2}  {claim}" for number, claim in enumerate(claims, 1)]
+    return "\n".join(lines)
+
+
+def _mark(standings: Iterable[Standing]) -> str:
+    seen = set(standings)
+    for standing in (Standing.BROKEN, Standing.UNKNOWN, Standing.NOT_RUN, Standing.HOLDS):
+        if standing in seen:
+            return _MARKS.get(standing, "!")
+    return "-"
+
+
+def _name(cell: Cell) -> str:
+    return f"{cell[0]} on {cell[1]}"

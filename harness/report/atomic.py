@@ -1,0 +1,23 @@
+"""Writing a file so that a reader sees the old text or the new, never half of one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.report.redact import redact_data
+
+
+def write_bytes(path: Path, data: bytes) -> Path:
+    """Put ``data`` at ``path`` by rename; the folder is made. OSError when the disk refuses."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.draft")
+    draft.write_bytes(data)
+    return draft.replace(path)
+
+
+def write_json(path: Path, value: Any) -> Path:
+    """Write ``value`` redacted, as indented ASCII JSON with a final newline."""
+    text = json.dumps(redact_data(value), indent=2, allow_nan=False)
+    return write_bytes(path, f"{text}\n".encode("ascii"))

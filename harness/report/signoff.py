@@ -1,0 +1,199 @@
+"""The sign-off: what a run established of a release and what it did not, to read and to sign."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from harness.claims.catalogue import Claim
+from harness.report.atomic import write_bytes, write_json
+from harness.report.ledger import LedgerView
+from harness.report.outcome import Finding, Row, Standing, Summary, exit_status
+from harness.report.records import Record, rfc3339, visible
+from harness.report.redact import redact_data
+from harness.report.rundir import RunInfo
+
+SCHEMA = "hil.signoff/1"
+TEMPLATE = "signoff.html.j2"
+WORDS: Mapping[Standing, str] = {
+    Standing.HOLDS: "established",
+    Standing.BROKEN: "broken",
+    Standing.UNKNOWN: "unknown",
+    Standing.NOT_RUN: "not run",
+    Standing.NOT_ESTABLISHED: "not established",
+}
+EXCERPT_LINES = 24
+EXCERPT_COLUMNS = 160
+VALUES_LIMIT = 1200
+"""Characters of a fact's values shown; the ledger has the rest."""
+
+
+def templates_of(root: Path) -> Path:
+    """The folder of the project's own templates in a checkout at ``root``."""
+    return root / "reports" / "templates"
+
+
+def document(
+    view: LedgerView, summary: Summary, run: RunInfo, claims: Mapping[str, Claim]
+) -> dict[str, Any]:
+    """The sign-off as data (schema ``hil.signoff/1``): what ``signoff.json`` holds and what the
+    template is given. ``claims`` is the catalogue; a claim it lacks is shown by its id.
+    """
+    obstacles = _obstacles(view, summary, run)
+    shown = {
+        "schema": SCHEMA,
+        "signable": not obstacles,
+        "headline": _headline(summary, obstacles),
+        "obstacles": obstacles,
+        "run": _run(run),
+        "ledger": {
+            "sha256": view.sha256,
+            "merged": view.merged,
+            "unreadable": [str(line) for line in view.unreadable],
+        },
+        "plan": {
+            "planned": summary.planned,
+            "reported": summary.reported,
+            "missing": summary.planned - summary.reported,
+            "lost": [dataclasses.asdict(lost) for lost in summary.missing],
+        },
+        "counts": {one.value: number for one, number in summary.counts.items()},
+        "words": {one.value: word for one, word in WORDS.items()},
+        "claims": [_claim(name, summary, claims) for name in summary.claims],
+        "facts": _facts(view, summary),
+    }
+    result: dict[str, Any] = visible(redact_data(shown))
+    return result
+
+
+def render(shown: Mapping[str, Any], templates: Sequence[Path]) -> str:
+    """The sign-off as one HTML page that loads nothing. The first folder of ``templates`` that
+    has ``signoff.html.j2`` gives it; jinja2.TemplateNotFound when none has, UndefinedError when
+    the template asks for what the document lacks.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([str(folder) for folder in templates]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(TEMPLATE).render(shown)
+
+
+def write(
+    shown: Mapping[str, Any], directory: Path, templates: Sequence[Path]
+) -> tuple[Path, Path]:
+    """Write ``signoff.html`` and ``signoff.json`` into ``directory``; gives both paths."""
+    page = render(shown, templates).encode("utf-8")
+    return (
+        write_bytes(directory / "signoff.html", page),
+        write_json(directory / "signoff.json", dict(shown)),
+    )
+
+
+def _obstacles(view: LedgerView, summary: Summary, run: RunInfo) -> list[str]:
+    """Why the run cannot be signed as it stands; none: it can."""
+    counts = summary.counts
+    found = [
+        f"{counts[one]} {_claims(counts[one])} {WORDS[one]}"
+        for one in (Standing.BROKEN, Standing.UNKNOWN, Standing.NOT_RUN)
+        if counts[one]
+    ]
+    absent = summary.planned - summary.reported
+    if absent:
+        found.append(f"{absent} of {summary.planned} planned scenarios missing")
+    if summary.unreadable:
+        found.append(f"{len(summary.unreadable)} lines of the ledger unreadable")
+    if not view.merged:
+        found.append("the run ended before its ledger was joined")
+    if run.fault:
+        found.append(f"a fault was injected on purpose: {run.fault}")
+    if not counts[Standing.HOLDS]:
+        found.append("no claim established")
+    if not found and (exit_status(summary) or run.exit):
+        found.append(f"the run ended with exit status {run.exit or exit_status(summary)}")
+    return found
+
+
+def _claims(number: int) -> str:
+    return "claim" if number == 1 else "claims"
+
+
+def _headline(summary: Summary, obstacles: Sequence[str]) -> str:
+    if obstacles:
+        return "Not ready to sign"
+    lacking = summary.counts[Standing.NOT_ESTABLISHED]
+    if lacking:
+        return f"Everything this lab can show is established; {lacking} {_claims(lacking)} not"
+    return "Every claim planned is established"
+
+
+def _run(run: RunInfo) -> dict[str, Any]:
+    fields = dataclasses.asdict(run) | {"versions": dict(run.versions)}
+    fields["started"] = rfc3339(run.started)
+    fields["ended"] = "" if run.ended is None else rfc3339(run.ended)
+    return fields
+
+
+def _claim(name: str, summary: Summary, claims: Mapping[str, Claim]) -> dict[str, Any]:
+    known = claims.get(name)
+    return {
+        "id": name,
+        "sentence": known.sentence if known else f"{name} (not in the catalogue)",
+        "severity": known.severity if known else "",
+        "proof": known.proof if known else "",
+        "rows": [_row(row) for row in summary.rows if row.claim == name],
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        "pool": row.pool,
+        "hardware": row.hardware,
+        "outcome": row.outcome.value,
+        "because": row.because,
+        "subjects": list(row.subjects),
+        "findings": [_finding(item) for item in row.findings],
+    }
+
+
+def _finding(item: Finding) -> dict[str, Any]:
+    return dataclasses.asdict(item) | {"outcome": item.outcome.value, "facts": list(item.facts)}
+
+
+def _facts(view: LedgerView, summary: Summary) -> dict[str, Any]:
+    """The facts that findings rest on, by key, in the order of the findings."""
+    wanted = [key for row in summary.rows for item in row.findings for key in item.facts]
+    kept = view.facts()
+    return {key: _fact(kept[key]) for key in dict.fromkeys(wanted) if key in kept}
+
+
+def _fact(record: Record) -> dict[str, Any]:
+    values = json.dumps(record.data["values"], ensure_ascii=False)
+    excerpt, note = _excerpt(record.text("raw"))
+    return {
+        "kind": record.text("kind"),
+        "at": record.text("at"),
+        "source": record.text("source"),
+        "values": values if len(values) <= VALUES_LIMIT else f"{values[:VALUES_LIMIT]} ...",
+        "raw": excerpt,
+        "raw_note": note or record.text("raw_note"),
+        "raw_sha256": record.text("raw_sha256"),
+    }
+
+
+def _excerpt(raw: str) -> tuple[str, str]:
+    lines = raw.rstrip("\n").split("\n")
+    kept = [
+        line if len(line) <= EXCERPT_COLUMNS else f"{line[:EXCERPT_COLUMNS]} ..."
+        for line in lines[:EXCERPT_LINES]
+    ]
+    left_out = len(lines) - len(kept)
+    note = f"{left_out} more lines in the ledger" if left_out else ""
+    return "\n".join(kept), note

@@ -1,0 +1,138 @@
+"""The end of a run on a terminal or in a CI log: claims by pools, and why where one fails."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness.report.outcome import Row, Standing, Summary
+from harness.report.records import visible
+
+WORDS: Mapping[Standing, str] = {
+    Standing.BROKEN: "BROKEN",
+    Standing.UNKNOWN: "unknown",
+    Standing.NOT_RUN: "not run",
+    Standing.NOT_ESTABLISHED: "not established",
+    Standing.HOLDS: "holds",
+}
+_COLOURS = {
+    Standing.BROKEN: "31;1",
+    Standing.UNKNOWN: "33",
+    Standing.NOT_RUN: "33",
+    Standing.NOT_ESTABLISHED: "36",
+    Standing.HOLDS: "32",
+}
+_CELL = 16
+_WIDEST_CELL = 26
+_WIDEST_CLAIM = 30
+
+
+def render(
+    summary: Summary,
+    *,
+    width: int = 100,
+    reports: Mapping[str, Path | str] | None = None,
+    colour: bool = False,
+) -> str:
+    """The table as ASCII-framed text, no line longer than ``width`` but a report's path.
+
+    ``reports`` is label to path ("Sign-off" to ``signoff.html``). Colour is never the only sign.
+    """
+    parts = [
+        _grid(summary, width, colour=colour),
+        _reasons(summary, width, colour=colour),
+        _counts(summary),
+    ]
+    if reports:
+        longest = max(len(label) for label in reports)
+        parts.append("\n".join(f"{label:<{longest}}  {path}" for label, path in reports.items()))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _grid(summary: Summary, width: int, *, colour: bool) -> str:
+    if not summary.rows:
+        return "No claim was planned and none was reported."
+    first = min(_WIDEST_CLAIM, max(len(claim) for claim in (*summary.claims, "claim")))
+    names = [name for pool in summary.pools for name in pool]
+    cell = min(_WIDEST_CELL, max(_CELL, *(len(name) + 1 for name in names)))
+    fit = max(1, (width - first - 2) // cell)
+    blocks = [
+        _block(summary, summary.pools[start : start + fit], first, cell, colour=colour)
+        for start in range(0, len(summary.pools), fit)
+    ]
+    return "\n\n".join(blocks)
+
+
+def _block(
+    summary: Summary, pools: Sequence[tuple[str, str]], first: int, cell: int, *, colour: bool
+) -> str:
+    lines = [_line("claim", [pool for pool, _ in pools], first, cell)]
+    if any(hardware for _, hardware in pools):
+        lines.append(_line("", [hardware for _, hardware in pools], first, cell))
+    lines.append("-" * (first + 2 + cell * len(pools)))
+    for claim in summary.claims:
+        rows = [summary.row(claim, pool) for pool, _ in pools]
+        cells = [_word(row, cell, colour=colour) for row in rows]
+        lines.append(f"{_fit(claim, first):<{first}}  {''.join(cells)}".rstrip())
+    return "\n".join(lines)
+
+
+def _line(head: str, cells: Sequence[str], first: int, cell: int) -> str:
+    text = "".join(f"{_fit(item, cell - 1):<{cell}}" for item in cells)
+    return f"{head:<{first}}  {text}".rstrip()
+
+
+def _word(row: Row | None, cell: int, *, colour: bool) -> str:
+    if row is None:
+        return f"{'-':<{cell}}"
+    word = WORDS[row.outcome]
+    return _paint(word, row.outcome, colour=colour) + " " * (cell - len(word))
+
+
+def _paint(word: str, standing: Standing, *, colour: bool) -> str:
+    return f"\033[{_COLOURS[standing]}m{word}\033[0m" if colour else word
+
+
+def _fit(text: str, width: int) -> str:
+    text = visible(text)
+    return text if len(text) <= width else f"{text[: width - 2]}.."
+
+
+def _reasons(summary: Summary, width: int, *, colour: bool) -> str:
+    order = {standing: place for place, standing in enumerate(Standing)}
+    rows = [row for row in summary.rows if row.outcome is not Standing.HOLDS]
+    lines = []
+    for row in sorted(rows, key=lambda item: order[item.outcome]):
+        where = f"{row.pool} ({row.hardware})" if row.hardware else row.pool
+        word = _paint(WORDS[row.outcome], row.outcome, colour=colour)
+        lines.append(f"{word}  {visible(f'{row.claim} on {where}')}")
+        lines.append(_wrapped(row.because, width))
+    unjudged = [lost for lost in summary.missing if not lost.claims]
+    for lost in unjudged:
+        lines.append(f"judged nothing  {visible(f'{lost.scenario} on {lost.pool}')}")
+        lines.append(_wrapped(lost.why, width))
+    for line in summary.unreadable:
+        lines.append("unreadable line of the ledger")
+        lines.append(_wrapped(str(line), width))
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, width: int) -> str:
+    return textwrap.fill(
+        " ".join(visible(text).split()),
+        width,
+        initial_indent="    ",
+        subsequent_indent="    ",
+        break_on_hyphens=False,
+    )
+
+
+def _counts(summary: Summary) -> str:
+    told = [f"{number} {WORDS[one].lower()}" for one, number in summary.counts.items() if number]
+    absent = summary.planned - summary.reported
+    scenarios = f"Scenarios: {summary.planned} planned, {summary.reported} reported"
+    lines = [f"{scenarios}, {absent} missing"]
+    if told:
+        lines.insert(0, f"Claims: {', '.join(told)}")
+    return "\n".join(lines)

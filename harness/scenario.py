@@ -1,0 +1,9 @@
+"""The public face for scenarios: the types of the fixtures `pool` and `record`."""
+
+from __future__ import annotations
+
+from harness.bringup.pool import HeldPool as Pool
+from harness.bringup.pool import Machine, Worker
+from harness.session.recorder import Recorder as Record
+
+__all__ = ["Machine", "Pool", "Record", "Worker"]

@@ -1,0 +1,77 @@
+"""What the user asked of a run, checked: every mistake is one sentence with the nearest word."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.claims.catalogue import Claim, UnknownClaim
+from harness.claims.catalogue import get as claim_of
+from harness.claims.catalogue import load as load_claims
+from harness.inventory.capability import capabilities, match, parse_needs
+from harness.inventory.loading import load
+from harness.inventory.models import Lab
+from harness.inventory.problems import InventoryError
+from harness.inventory.suggest import nearest
+
+
+class UserMistake(Exception):
+    """Something asked for does not exist or does not fit. The message is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A run's inventory and what of it is asked."""
+
+    inventory: Lab
+    sha256: str
+    lane: str
+    pools: tuple[str, ...]
+    claims: tuple[str, ...]
+
+    def asks(self, claim: str) -> bool:
+        """Whether this run asks a claim."""
+        chosen = not self.claims or claim in self.claims
+        lane = self.inventory.lanes.get(self.lane)
+        return chosen and (lane is None or lane.asks(claim))
+
+    def missing(self, claims: Sequence[Claim], pool: str) -> list[str]:
+        """What a pool lacks of what the claims need, a sentence each."""
+        has = capabilities(self.inventory, pool)
+        needs = parse_needs(dict.fromkeys(need for claim in claims for need in claim.needs))
+        return [str(lack) for lack in match(needs, has)]
+
+    def hardware(self, pool: str) -> str:
+        """The name of the card a pool runs on, empty for none."""
+        key = self.inventory.pools[pool].gpu
+        return key.upper() if key else ""
+
+
+def choose(path: Path, lane: str, pools: Sequence[str], claims: Sequence[str]) -> Choice:
+    """Load the inventory and check what was asked against it. Raises UserMistake."""
+    try:
+        lab = load(path, claims=load_claims())
+    except InventoryError as wrong:
+        raise UserMistake(str(wrong)) from wrong
+    if lane and lane not in lab.lanes:
+        raise UserMistake(_no_such("lane", lane, list(lab.lanes), path))
+    known = list(lab.lanes[lane].pools) if lane else list(lab.pools)
+    for pool in pools:
+        if pool not in known:
+            raise UserMistake(_no_such("pool", pool, known, path))
+    for claim in claims:
+        try:
+            claim_of(claim)
+        except UnknownClaim as unknown:
+            raise UserMistake(str(unknown)) from unknown
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    chosen = tuple(pool for pool in known if not pools or pool in pools)
+    return Choice(lab, digest, lane, chosen, tuple(claims))
+
+
+def _no_such(what: str, name: str, known: Sequence[str], path: Path) -> str:
+    near = nearest(name, known)
+    hint = f"did you mean {near!r}?" if near else f"it has: {', '.join(known) or 'none'}"
+    return f"{path} has no {what} {name!r}; {hint}"

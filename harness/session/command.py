@@ -1,0 +1,53 @@
+"""What `hil run` does: check what was asked, then run pytest on the scenarios."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.session.choice import UserMistake, choose
+from harness.session.state import check_faults
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+USER_MISTAKE = 2
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run the scenarios; returns the run's exit status."""
+    try:
+        choice = choose(chosen.lab, chosen.lane, chosen.pool, chosen.claim)
+        check_faults(chosen.fault)
+    except UserMistake as mistake:
+        sys.stderr.write(f"hil: {mistake}\n")
+        return USER_MISTAKE
+    embedded = choice.inventory.kind == "twin" and chosen.attach is None
+    workers = min(chosen.workers, len(choice.pools)) if embedded else 0
+    return int(pytest.main(_arguments(chosen, workers)))
+
+
+def _arguments(chosen: argparse.Namespace, workers: int) -> list[str]:
+    argv = [
+        str(ROOT / "scenarios"),
+        f"--rootdir={ROOT}",
+        f"--confcutdir={ROOT}",
+        f"--lab={chosen.lab.resolve()}",
+        f"--lane={chosen.lane}",
+        f"--seed={chosen.seed}",
+        f"--out={chosen.out.resolve()}",
+        f"--run-id={chosen.run_id}",
+        "-p", "no:cacheprovider",
+        "--no-header", "--tb=short", "-q", "-r", "N",
+    ]  # fmt: skip
+    argv += [f"--pool={pool}" for pool in chosen.pool]
+    argv += [f"--claim={claim}" for claim in chosen.claim]
+    argv += [f"--fault={fault}" for fault in chosen.fault]
+    argv += [f"--attach={chosen.attach.resolve()}"] if chosen.attach else []
+    argv += ["--plan"] if chosen.plan else []
+    argv += ["-q", "-q", "--tb=no"] if chosen.quiet else []
+    if workers > 1 and not chosen.plan:
+        # a worker that dies is not replaced: its scenario would be run again, on real hardware
+        argv += ["-n", str(workers), "--dist", "loadgroup", "--max-worker-restart=0"]
+    return argv

@@ -1,0 +1,198 @@
+"""What the pytest hooks do, a function each; `harness.plugin` only wires them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.bringup.errors import PoolNotReady
+from harness.claims.catalogue import Claim, UnknownClaim
+from harness.claims.catalogue import get as claim_of
+from harness.clock import ClockStuck
+from harness.reach.errors import LabError
+from harness.session.plan import Lacking, Planned
+from harness.session.recorder import Recorder
+from harness.session.state import RunState
+from harness.twin.process import TwinFailed
+
+LAB_UNFIT = 3
+NO_POOL = "-"
+"""Stands for "no pool of this lab will do": the scenario is planned nowhere."""
+
+_recorder_key = pytest.StashKey[Recorder]()
+_failed_key = pytest.StashKey[str]()
+
+
+def concerns(config: pytest.Config, root: Path) -> bool:
+    """Whether this pytest was asked for scenarios."""
+    if config.option.lab is not None or config.option.plan:
+        return True
+    scenarios = root / "scenarios"
+    paths = [Path(str(arg).split("::")[0]).resolve() for arg in config.args]
+    return any(path == scenarios or scenarios in path.parents for path in paths)
+
+
+def refuse_broken_grouping(config: pytest.Config) -> None:
+    """pytest 9.2 with xdist 3.8.0 ignores groups without a word: two scenarios, one card."""
+    if getattr(config.option, "dist", "no") != "loadgroup":
+        return
+    ours = tuple(int(part) for part in version("pytest").split(".")[:2])
+    theirs = tuple(int(part) for part in version("pytest-xdist").split(".")[:3])
+    if ours >= (9, 2) and theirs <= (3, 8, 0):
+        raise pytest.UsageError(
+            f"pytest {version('pytest')} with xdist {version('pytest-xdist')} does not keep a "
+            "pool's scenarios on one worker; install pytest below 9.2"
+        )
+
+
+def preflight(state: RunState) -> None:
+    """See that a lab which exists answers; ends pytest with 3 and one sentence when not."""
+    from harness.bringup.connect import connect
+
+    lab = state.choice_of_lab()
+    if lab.embedded or state.plan_only:
+        return
+    try:
+        connect(lab.inventory, lab.way(), lab.run_id).close()
+    except (LabError, TwinFailed, ClockStuck) as unfit:
+        pytest.exit(str(unfit), returncode=LAB_UNFIT)
+
+
+def pools_for(state: RunState, metafunc: pytest.Metafunc) -> list[Any]:
+    """The pools that have what a scenario's claims need; what no pool has is written down."""
+    claims = _claims(metafunc.definition)
+    asked = [claim for claim in claims if state.choice.asks(claim.id)]
+    if not asked:
+        return [NO_POOL]
+    lacks = {pool: state.choice.missing(asked, pool) for pool in state.choice.pools}
+    fit = [pool for pool, missing in lacks.items() if not missing]
+    if not fit:
+        state.plan.lacking.append(_lacking(metafunc.definition.originalname, asked, lacks))
+    return fit or [NO_POOL]
+
+
+def arrange(state: RunState, session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Keep what is planned, pool by pool, and group each pool for xdist."""
+    kept: list[pytest.Item] = []
+    dropped: list[pytest.Item] = []
+    for item in items:
+        pool = _pool_of(item)
+        (kept if pool and pool != NO_POOL else dropped).append(item)
+    order = list(state.choice.pools)
+    kept.sort(key=lambda item: order.index(_pool_of(item)))
+    for item in kept:
+        pool = _pool_of(item)
+        item.add_marker(pytest.mark.xdist_group(pool))
+        declared = [claim.id for claim in _claims(item)]
+        planned = _planned(state, item, pool, declared)
+        state.plan.planned.append(planned)
+        if not state.plan_only:
+            item.stash[_recorder_key] = _recorder(state, planned, declared)
+    session.config.hook.pytest_deselected(items=dropped)
+    items[:] = kept
+
+
+def keep_plan(state: RunState) -> None:
+    """Write the plan down before anything runs."""
+    if not state.plan_only and (state.plan.planned or state.plan.lacking):
+        state.keep_plan()
+
+
+def recorder_of(item: pytest.Item) -> Recorder | None:
+    """The recorder of a scenario; None for any other test."""
+    return item.stash.get(_recorder_key, None)
+
+
+@contextmanager
+def stoppages_are_unknown(recorder: Recorder) -> Iterator[None]:
+    """What stops a scenario leaves its claims unknown, with the reason; a bug stays a bug."""
+    try:
+        yield
+    except (PoolNotReady, LabError, ClockStuck) as stopped:
+        recorder.unknown(str(stopped))
+    except Exception as bug:
+        recorder.unknown(f"the harness failed: {type(bug).__name__}: {bug}")
+        raise
+
+
+def note_phase(
+    item: pytest.Item, recorder: Recorder, report: pytest.TestReport, call: pytest.CallInfo[None]
+) -> None:
+    """Follow a scenario through its phases; the last one ends it."""
+    if call.excinfo is not None and call.excinfo.errisinstance(KeyboardInterrupt):
+        return
+    if report.failed:
+        failed = "failed" if report.when == "call" else f"error in {report.when}"
+        item.stash.setdefault(_failed_key, failed)
+    if report.when == "setup" and call.excinfo is not None:
+        recorder.unknown(f"its pool could not be had: {call.excinfo.value}")
+    if report.when == "teardown":
+        recorder.end(item.stash.get(_failed_key, "passed"))
+
+
+def mark_interrupted(item: pytest.Item, cut: BaseException) -> None:
+    """Allure writes an interrupted test as passed unless it is told."""
+    listener = item.config.pluginmanager.get_plugin("allure_listener")
+    if listener is None:
+        return
+    from allure_commons.model2 import Status, StatusDetails
+
+    result = listener.allure_logger.get_test(listener._cache.get(item.nodeid))
+    if result is not None:
+        result.status = Status.BROKEN
+        result.statusDetails = StatusDetails(message=f"interrupted: {type(cut).__name__}")
+
+
+def closing_words(state: RunState) -> str:
+    """The table of claims and where to look; with ``--plan``, the plan."""
+    if state.plan_only:
+        from harness.session.planned import describe
+
+        return describe(state.choice, state.plan)
+    if state.summary is None:
+        return ""
+    return state.directory.table.read_text()
+
+
+def _claims(definition: Any) -> list[Claim]:
+    mark = definition.get_closest_marker("claims")
+    if mark is None:
+        raise pytest.UsageError(f"{definition.nodeid} has no mark `claims`")
+    try:
+        return [claim_of(name) for name in mark.args]
+    except UnknownClaim as unknown:
+        raise pytest.UsageError(f"{definition.nodeid}: {unknown}") from unknown
+
+
+def _lacking(scenario: str, asked: list[Claim], lacks: dict[str, list[str]]) -> Lacking:
+    reasons = [f"pool {pool}: {' and '.join(missing)}" for pool, missing in lacks.items()]
+    return Lacking(
+        scenario, tuple(claim.id for claim in asked), "no pool will do: " + "; ".join(reasons)
+    )
+
+
+def _pool_of(item: pytest.Item) -> str:
+    callspec = getattr(item, "callspec", None)
+    return str(callspec.params.get("pool", "")) if callspec is not None else ""
+
+
+def _planned(state: RunState, item: pytest.Item, pool: str, declared: list[str]) -> Planned:
+    asked = tuple(claim for claim in declared if state.choice.asks(claim))
+    function = getattr(item, "function", None)
+    title = (getattr(function, "__doc__", None) or "").strip().splitlines()
+    name = getattr(item, "originalname", item.name)
+    return Planned(name, pool, asked, title[0] if title else name)
+
+
+def _recorder(state: RunState, planned: Planned, declared: list[str]) -> Recorder:
+    from harness.report.allure_writer import attach_verdict
+
+    # the shard is opened by the worker that runs the scenario, not by each that collects it
+    return Recorder(
+        planned, lambda: state.ledger(planned.pool), state.now, attach_verdict, declared
+    )

@@ -1,0 +1,78 @@
+"""What a run means to do: which scenario on which pool for which claims, and what it cannot.
+
+Every xdist worker computes the same plan from the same inventory; the controller reads it from
+the run's directory, so that what was planned and never ran can be told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One scenario on one pool. ``scenario`` is the test's name without its parameters."""
+
+    scenario: str
+    pool: str
+    claims: tuple[str, ...]
+    title: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Identity within a run."""
+        return self.scenario, self.pool
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A scenario that no pool of this lab can serve, and why."""
+
+    scenario: str
+    claims: tuple[str, ...]
+    why: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """The plan of a run, in the order it runs."""
+
+    planned: list[Planned] = field(default_factory=list)
+    lacking: list[Lacking] = field(default_factory=list)
+
+    def pools(self) -> list[str]:
+        """The pools used, in the order of first use."""
+        return list(dict.fromkeys(item.pool for item in self.planned))
+
+    def write(self, path: Path) -> None:
+        """Write it whole or not at all; every worker writes the same text."""
+        text = json.dumps(
+            {
+                "planned": [asdict(item) for item in self.planned],
+                "lacking": [asdict(item) for item in self.lacking],
+            },
+            indent=1,
+        )
+        part = path.with_name(f"{path.name}.{id(self):x}.part")
+        part.write_text(text + "\n")
+        part.replace(path)
+
+    @staticmethod
+    def read(path: Path) -> Plan:
+        """Read what `write` wrote. Raises OSError or ValueError."""
+        told = json.loads(path.read_text())
+        return Plan(
+            [Planned(i["scenario"], i["pool"], tuple(i["claims"]), i["title"])
+             for i in told["planned"]],
+            [Lacking(i["scenario"], tuple(i["claims"]), i["why"]) for i in told["lacking"]],
+        )  # fmt: skip
+
+
+def in_order(items: Iterable[Planned]) -> list[Planned]:
+    """Scenarios of one pool together, pools and scenarios in the order first met."""
+    listed = list(items)
+    pools = list(dict.fromkeys(item.pool for item in listed))
+    return sorted(listed, key=lambda item: pools.index(item.pool))

@@ -1,0 +1,78 @@
+"""What a scenario says, written down the moment it is said: verdicts, facts, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from harness.judge.verdict import Outcome, Verdict
+from harness.report.ledger import Ledger
+from harness.session.plan import Planned
+
+
+class NotAllHold(AssertionError):
+    """Some claim of a scenario is broken or unknown. The message says which and why."""
+
+
+class Misuse(Exception):
+    """A scenario misuses the harness: it judged what it did not plan, or did not judge at all."""
+
+
+class Recorder:
+    """The record of one scenario on one pool. Scenarios call it with each verdict."""
+
+    def __init__(
+        self,
+        planned: Planned,
+        ledger: Callable[[], Ledger],
+        now: Callable[[], float],
+        show: Callable[[Verdict], None],
+        declared: Sequence[str] = (),
+    ) -> None:
+        self.planned = planned
+        self._declared = tuple(declared) or planned.claims
+        self.verdicts: list[Verdict] = []
+        self._ledger = ledger
+        self._now = now
+        self._show = show
+
+    def __call__(self, verdict: Verdict) -> Verdict:
+        """Keep a verdict. A claim that the scenario's mark does not name is its misuse; one that
+        this run does not ask is passed over.
+        """
+        if verdict.claim not in self._declared:
+            raise Misuse(
+                f"{self.planned.scenario} judged {verdict.claim}, which its mark "
+                f"claims({', '.join(self._declared)}) does not name"
+            )
+        if verdict.claim not in self.planned.claims:
+            return verdict
+        self.verdicts.append(verdict)
+        self._ledger().verdict(
+            verdict, scenario=self.planned.scenario, pool=self.planned.pool, at=self._now()
+        )
+        self._show(verdict)
+        return verdict
+
+    def unjudged(self) -> list[str]:
+        """Claims that have no verdict yet."""
+        judged = {verdict.claim for verdict in self.verdicts}
+        return [claim for claim in self.planned.claims if claim not in judged]
+
+    def unknown(self, because: str) -> None:
+        """What has no verdict yet cannot get one: it is unknown, for this reason."""
+        for claim in self.unjudged():
+            self(Verdict(claim, f"pool {self.planned.pool}", Outcome.UNKNOWN, because))
+
+    def check(self) -> None:
+        """Raise unless every planned claim was judged and holds."""
+        unjudged = self.unjudged()
+        if unjudged:
+            raise Misuse(f"{self.planned.scenario} ended without a verdict on {unjudged}")
+        failed = [v for v in self.verdicts if v.outcome is not Outcome.HOLDS]
+        if failed:
+            lines = [f"{v.claim} is {v.outcome} on {v.subject}: {v.because}" for v in failed]
+            raise NotAllHold("\n".join(lines))
+
+    def end(self, outcome: str) -> None:
+        """Write down how the scenario ended."""
+        self._ledger().end(self.planned.scenario, outcome, pool=self.planned.pool)

@@ -1,0 +1,1 @@
+"""The catalogue of faults: each one edit to the world."""

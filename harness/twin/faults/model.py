@@ -1,0 +1,35 @@
+"""What a fault is: one edit to the world, and what it must do to the claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.twin.world.world import World
+
+GPU_POOLS = ("gpu-l40s", "gpu-gb202")
+ALL_POOLS = (*GPU_POOLS, "plain")
+"""The pools of inventory/twin.yaml, by which a fault says where it shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of the catalogue.
+
+    ``breaks`` are the claims that come out broken, ``blinds`` those that come out unknown
+    because of it, each on every pool of ``where`` on which it is asked at all. ``edit`` changes
+    the world before anything is brought up, or arranges for the change at a defined point; it
+    never touches a scenario or a judge.
+    """
+
+    id: str
+    sentence: str
+    seen: str
+    wrong_diagnosis: str
+    breaks: frozenset[str]
+    where: tuple[str, ...]
+    edit: Callable[[World], None]
+    blinds: frozenset[str] = frozenset()
+    source: str = ""

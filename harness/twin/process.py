@@ -1,0 +1,84 @@
+"""A twin in a process of its own: start it, read where it is, end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class TwinFailed(Exception):
+    """The twin did not start; the message holds what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a running twin is."""
+
+    kubeconfig: Path
+    clock_url: str
+    contexts: tuple[str, ...]
+    pid: int
+
+    @staticmethod
+    def load(directory: Path) -> Endpoint:
+        """Read ``twin.json`` of a running twin's directory. Raises `TwinFailed` when not there."""
+        try:
+            told = json.loads((directory / "twin.json").read_text())
+        except (OSError, ValueError) as missing:
+            raise TwinFailed(
+                f"no running twin in {directory} ({missing}); start one with `hil twin up`"
+            ) from missing
+        return Endpoint(
+            Path(told["kubeconfig"]), told["clock"], tuple(told["contexts"]), int(told["pid"])
+        )
+
+
+class TwinProcess:
+    """A twin that lives as long as this object; it also ends when its parent dies."""
+
+    def __init__(self, directory: Path, *, seed: int, faults: Sequence[str] = ()) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        argv = [sys.executable, "-m", "harness.twin", "--dir", str(directory), "--seed", str(seed)]
+        for fault in faults:
+            argv += ["--fault", fault]
+        self._log = (directory / "twin.log").open("wb")
+        # the twin ends at the end of its standard input: a killed parent leaves no orphan
+        self._child = subprocess.Popen(
+            [*argv, "--until-stdin-closes"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            start_new_session=True,  # Ctrl-C is for the run; the twin outlives it until take-down
+        )
+        self.endpoint = self._read_endpoint(directory)
+
+    def _read_endpoint(self, directory: Path, patience: float = 30.0) -> Endpoint:
+        out = self._child.stdout
+        assert out is not None
+        ready, _, _ = select.select([out], [], [], patience)
+        line = out.readline() if ready else b""
+        if not line.startswith(b"ready"):
+            self.close()
+            said = (directory / "twin.log").read_text(errors="replace")[-2000:]
+            raise TwinFailed(f"the twin did not start: {said.strip() or 'it said nothing'}")
+        return Endpoint.load(directory)
+
+    def close(self) -> None:
+        """End it; it has ten seconds to go by itself."""
+        if self._child.stdin is not None:
+            self._child.stdin.close()
+        try:
+            self._child.wait(10)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait(10)
+        if self._child.stdout is not None:
+            self._child.stdout.close()
+        self._log.close()

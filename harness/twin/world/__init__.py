@@ -1,0 +1,1 @@
+"""What happens in the simulated lab: controllers and guests on virtual time."""

@@ -1,0 +1,70 @@
+"""What the installed chart of worker pools does: the revision of it, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# objects.md section 2.1; gpu_path.md section 1 (S-KM): names, parameters and order
+AUTOMATIC: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("nvidia", ("NVreg_NvLinkDisable=1",)),
+    ("nvidia_uvm", ()),
+    ("nvidia_drm", ()),
+    ("nvidia_modeset", ()),
+)
+
+
+class RenderRefused(Exception):
+    """A chart's ``fail``: ``where`` is FILE:L:C, ``text`` what the author is told."""
+
+    def __init__(self, where: str, text: str) -> None:
+        super().__init__(text)
+        self.where = where
+        self.text = text
+
+    @property
+    def message(self) -> str:
+        """As Helm words it (objects.md section 3)."""
+        return f"execution error at ({self.where}): {self.text}"
+
+
+class TemplateBroken(RenderRefused):
+    """The rendered text is not YAML: Helm's words for it name no line of the template."""
+
+    @property
+    def message(self) -> str:
+        """As Helm words it."""
+        return f"YAML parse error on {self.where}: error converting YAML to JSON: yaml: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChartBehaviour:
+    """Switches between revisions of the chart, good and bad.
+
+    ``kernel_modules``: the field exists and the automatic set is rendered (#3571); without it
+    nothing ever renders modules and the key is ignored.
+    ``automatic_modules``: a pool with an ``nvidia.com/*`` device gets the set by itself.
+    ``modules``: that set. ``indent_modules``: the block lands at machine.kernel.modules; False
+    puts it one level out, at machine.modules.
+    ``empty_means_absent``: a default of ``[]`` collapsed the two states (an explicit ``[]`` and
+    absence both render no modules).
+    ``kernel_block_always``: an empty machine.kernel block is rendered where there is nothing.
+    ``drop_parameters``: the rebuilt list forgets the parameters.
+    ``ascii_parameters``: U+2028 and U+2029 are refused with the kernelModules message.
+    ``content_named``: TalosConfigTemplates carry a content hash in their name (#3523).
+    ``installer_schematic``: the schematic written into machine.install.image whatever the boot
+    source is; "" follows it.
+    ``ignore_awaiting_etcd``: render the pool although the tenant has no etcd.
+    """
+
+    version: str = "1.7.0"
+    kernel_modules: bool = True
+    automatic_modules: bool = True
+    modules: tuple[tuple[str, tuple[str, ...]], ...] = AUTOMATIC
+    indent_modules: bool = True
+    empty_means_absent: bool = False
+    kernel_block_always: bool = False
+    drop_parameters: bool = False
+    ascii_parameters: bool = True
+    content_named: bool = True
+    installer_schematic: str = ""
+    ignore_awaiting_etcd: bool = False

@@ -1,0 +1,227 @@
+"""The kinds that a Cozystack management cluster and a tenant cluster serve beside the built-in.
+
+Scopes, plurals and status subresources are those of the projects' CRDs (objects.md sections 2-9;
+the schemas' index); printer columns are the telling ones of each CRD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from harness.twin.apiserver.resources import Column, Resource
+from harness.twin.world import conditions
+from harness.twin.world.objects import (
+    BOOTSTRAP,
+    CAPI,
+    CDI,
+    CONTROL_PLANE,
+    COZY,
+    HELM,
+    INFRA,
+    INSTANCETYPE,
+    KAMAJI,
+    KUBEVIRT,
+    PIRAEUS,
+    STORAGE,
+    Obj,
+)
+
+_AGE = Column("Age", "metadata.creationTimestamp", type="date")
+
+
+def _condition(kind: str, field: str = "status") -> Callable[[Obj], Any]:
+    return lambda obj: conditions.find(obj, kind).get(field, "")
+
+
+def _columns(**paths: str | Callable[[Obj], Any]) -> tuple[Column, ...]:
+    return tuple(Column(name.replace("_", " "), path) for name, path in paths.items())
+
+
+def _first_address(instance: Obj) -> str:
+    interfaces: list[Obj] = (instance.get("status") or {}).get("interfaces") or [{}]
+    return str(interfaces[0].get("ipAddress", ""))
+
+
+_READY = _columns(Ready=_condition("Ready"))
+_FLUX = (_AGE, *_columns(Ready=_condition("Ready"), Status=_condition("Ready", "message")))
+
+
+def _kind(
+    api_version: str,
+    kind: str,
+    plural: str = "",
+    short: str = "",
+    *,
+    shown: tuple[Column, ...] = (),
+    age: bool = True,
+    **more: Any,
+) -> Resource:
+    group, _, version = api_version.rpartition("/")
+    return Resource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=plural or f"{kind.lower()}s",
+        singular=kind.lower(),
+        short_names=tuple(short.split()),
+        columns=(*shown, _AGE) if age else shown,
+        **{"status": True, **more},
+    )
+
+
+def _cluster(*arguments: Any, **more: Any) -> Resource:
+    return _kind(*arguments, namespaced=False, **more)
+
+
+_REPLICAS = _columns(
+    Cluster="spec.clusterName",
+    Replicas="status.replicas",
+    Ready="status.readyReplicas",
+)
+_COZYSTACK = (
+    _cluster(COZY, "ApplicationDefinition", status=False),
+    _cluster(
+        COZY, "Package", short="pkg", shown=_columns(Variant="spec.variant", Ready=_READY[0].path)
+    ),
+    _cluster(
+        COZY,
+        "PackageSource",
+        short="pks",
+        shown=_columns(Variants="status.variants", Ready=_READY[0].path),
+    ),
+    _kind(
+        COZY,
+        "WorkloadMonitor",
+        shown=_columns(
+            Kind="spec.kind",
+            Type="spec.type",
+            Version="spec.version",
+            Replicas="spec.replicas",
+            MinReplicas="spec.minReplicas",
+            Available="status.availableReplicas",
+            Observed="status.observedReplicas",
+            Operational="status.operational",
+        ),
+        age=False,
+    ),
+    _kind(HELM, "HelmRelease", short="hr", shown=_FLUX, age=False),
+)
+_CLUSTER_API = (
+    _kind(CAPI, "Cluster", short="cl", shown=_columns(Phase="status.phase")),
+    _kind(
+        CAPI,
+        "Machine",
+        short="ma",
+        shown=_columns(
+            Cluster="spec.clusterName",
+            NodeName="status.nodeRef.name",
+            ProviderID="spec.providerID",
+            Phase="status.phase",
+            Version="spec.version",
+        ),
+    ),
+    _kind(CAPI, "MachineSet", short="ms", shown=_REPLICAS, scale=True),
+    _kind(
+        CAPI,
+        "MachineDeployment",
+        short="md",
+        shown=(
+            *_REPLICAS,
+            *_columns(
+                Updated="status.updatedReplicas",
+                Unavailable="status.unavailableReplicas",
+                Phase="status.phase",
+            ),
+        ),
+        scale=True,
+    ),
+    _kind(
+        CAPI,
+        "MachineHealthCheck",
+        short="mhc mhcs",
+        shown=_columns(
+            Cluster="spec.clusterName",
+            ExpectedMachines="status.expectedMachines",
+            MaxUnhealthy="spec.maxUnhealthy",
+            CurrentHealthy="status.currentHealthy",
+        ),
+    ),
+    _kind(INFRA, "KubevirtCluster", shown=_columns(Ready="status.ready")),
+    _kind(INFRA, "KubevirtMachine", shown=_columns(Ready="status.ready")),
+    _kind(INFRA, "KubevirtMachineTemplate", status=False),
+    _kind(BOOTSTRAP, "TalosConfig", shown=_columns(Ready="status.ready")),
+    _kind(BOOTSTRAP, "TalosConfigTemplate", status=False),
+    _kind(
+        CONTROL_PLANE,
+        "KamajiControlPlane",
+        short="ktcp",
+        shown=_columns(
+            Version="spec.version", Initialized="status.initialized", Ready="status.ready"
+        ),
+    ),
+    _kind(
+        KAMAJI,
+        "TenantControlPlane",
+        short="tcp",
+        shown=_columns(
+            Version="spec.kubernetes.version",
+            Status="status.kubernetesResources.version.status",
+            Endpoint="status.controlPlaneEndpoint",
+            Datastore="status.storage.dataStoreName",
+        ),
+    ),
+    _cluster(KAMAJI, "DataStore", shown=_columns(Driver="spec.driver")),
+)
+_VIRTUALISATION = (
+    _kind(KUBEVIRT, "KubeVirt", "kubevirts", "kv kvs", shown=_columns(Phase="status.phase")),
+    _kind(
+        KUBEVIRT,
+        "VirtualMachine",
+        short="vm vms",
+        shown=(_AGE, *_columns(Status="status.printableStatus"), *_READY),
+        age=False,
+    ),
+    _kind(
+        KUBEVIRT,
+        "VirtualMachineInstance",
+        short="vmi vmis",
+        shown=(
+            _AGE,
+            *_columns(
+                Phase="status.phase",
+                IP=_first_address,
+                NodeName="status.nodeName",
+                Ready=_READY[0].path,
+            ),
+        ),
+        age=False,
+    ),
+    _cluster(INSTANCETYPE, "VirtualMachineClusterInstancetype", short="vmclusterinstancetype",
+             status=False),
+    _cluster(INSTANCETYPE, "VirtualMachineClusterPreference", status=False),
+    _cluster(CDI, "CDI", "cdis", shown=_columns(Phase="status.phase")),
+    _kind(
+        CDI,
+        "DataVolume",
+        short="dv dvs",
+        shown=_columns(
+            Phase="status.phase", Progress="status.progress", Restarts="status.restartCount"
+        ),
+    ),
+    _cluster(CDI, "StorageProfile"),
+    _kind(CDI, "VolumeCloneSource", status=False),
+)  # fmt: skip
+_STORAGE = (
+    _cluster(PIRAEUS, "LinstorCluster"),
+    _cluster(PIRAEUS, "LinstorSatellite"),
+    _cluster(PIRAEUS, "LinstorSatelliteConfiguration"),
+    _cluster(PIRAEUS, "LinstorNodeConnection"),
+    _kind(STORAGE, "CSIStorageCapacity", "csistoragecapacities", status=False),
+)
+MANAGEMENT: tuple[Resource, ...] = (*_COZYSTACK, *_CLUSTER_API, *_VIRTUALISATION, *_STORAGE)
+TENANT: tuple[Resource, ...] = (
+    _cluster(
+        "nvidia.com/v1", "ClusterPolicy", "clusterpolicies", shown=_columns(Status="status.state")
+    ),
+)

@@ -1,0 +1,466 @@
+"""The worker-pool chart as a pure function: values and look-ups in, manifests out.
+
+Objects and their names: objects.md section 1; refusals: clone_path.md section 3.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.twin.world import pool_machineconfig
+from harness.twin.world.chart_behaviour import ChartBehaviour, RenderRefused
+from harness.twin.world.images import VANILLA
+from harness.twin.world.objects import (
+    BOOTSTRAP,
+    CAPI,
+    CDI,
+    COZY,
+    INFRA,
+    KAMAJI,
+    Obj,
+    deep,
+    digest,
+    meta,
+    quantity,
+)
+from harness.twin.world.pool_machineconfig import KUBERNETES, Pool
+
+RELEASE_PREFIX = "kubernetes-nodes-"
+PARENT_PREFIX = "kubernetes-"
+PUBLIC = "cozy-public"
+RECONCILE_LABEL = "cozystack.io/talos-reconcile"
+TEMPLATE_LABEL = "cozystack.io/kubernetes-nodes-release"
+GOLDEN = "kubernetes-worker-image.cozystack.io/golden"
+GOLDEN_POOL = "kubernetes-worker-image.cozystack.io/pool"
+MIN_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
+MAX_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
+CLUSTER_NAME = "cluster.x-k8s.io/cluster-name"
+DEPLOYMENT_NAME = "cluster.x-k8s.io/deployment-name"
+ROLE = "cluster.x-k8s.io/role"
+SYSTEM_DISK = "disk-system"
+
+_NODEGROUP = "kubernetes-nodes/templates/nodegroup.yaml"
+_HELPERS = "kubernetes-nodes/templates/_helpers.tpl"
+_SCHEMATIC = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+_RELEASE = re.compile(r"^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$")
+_URL = re.compile(r"^https?://[^\s\"']+$")
+
+# objects.md section 2.1. kernelModules and osImage have no default anywhere: their absence means
+# something.
+DEFAULTS: Obj = {
+    "clusterReleaseName": "",
+    "storageClass": "replicated",
+    "minReplicas": 0,
+    "maxReplicas": 10,
+    "instanceType": "u1.medium",
+    "diskSize": "20Gi",
+    "roles": [],
+    "resources": {},
+    "gpus": [],
+    "kubelet": {"evictionHardMemory": "7%", "evictionSoftMemory": "10%"},
+    "logSerialConsole": False,
+    "maxUnhealthy": "50%",
+    "nodeStartupTimeout": "20m",
+    "readyUnknownTimeout": "5m",
+    "readyFalseTimeout": "10m",
+    "maxNodeProvisionTime": "30m",
+    "version": "v1.35",
+    "talos": {
+        "version": "v1.13.6",
+        "schematicID": VANILLA,
+        "imageFactoryURL": "https://factory.talos.dev",
+        "installerRepository": "factory.talos.dev/installer",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What Helm knows beside the values. ``find`` is the chart's ``lookup``."""
+
+    name: str
+    namespace: str
+    find: Callable[[str, str, str, str], Obj | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """Where the system disk comes from: ``form`` is ``""``, ``factory`` or ``builtin``."""
+
+    form: str
+    schematic: str
+    version: str
+    factory: str
+
+    @property
+    def golden(self) -> str:
+        """Name of the catalogue DataVolume (clone_path.md section 1)."""
+        return f"talos-worker-{self.schematic}-{self.version}"
+
+    @property
+    def url(self) -> str:
+        """The image's address at the factory."""
+        return f"{self.factory}/image/{self.schematic}/{self.version}/openstack-amd64.raw.xz"
+
+
+def render(values: Mapping[str, Any], release: Release, chart: ChartBehaviour) -> list[Obj]:
+    """The release's manifests. Raises RenderRefused."""
+    full = merged(DEFAULTS, values)
+    cluster = _parent(full, release)
+    if not chart.ignore_awaiting_etcd and not _has_etcd(release, cluster):
+        return [_awaiting_etcd(release)]
+    disk = _disk(full, release)
+    pool = Pool(cluster, _pool_name(full, release), release.namespace, disk.schematic, disk.version)
+    _check_sizes(full)
+    machine_template = _machine_template(full, pool, disk)
+    config = pool_machineconfig.text(full, pool, chart)
+    suffix = f"-{digest(config)[:6]}" if chart.content_named else ""
+    talos_template = f"{pool.full_name}{suffix}"
+    return [
+        _service_account(release),
+        _reconcile_job(pool, release, config, talos_template),
+        machine_template,
+        _machine_deployment(full, pool, talos_template, machine_template["metadata"]["name"]),
+        _health_check(full, pool),
+        _workload_monitor(full, pool, release),
+    ]
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Obj:
+    """Helm's merge: mappings key by key, everything else replaced; null drops the default."""
+    result: Obj = copy.deepcopy(dict(base))
+    for key, value in over.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = merged(result[key], value)
+        else:
+            result[key] = copy.deepcopy(value)
+    return result
+
+
+def _refuse(where: str, text: str) -> RenderRefused:
+    return RenderRefused(where, text)
+
+
+def _parent(values: Obj, release: Release) -> str:
+    if not values.get("cluster"):
+        raise _refuse(f"{_HELPERS}:9:4", "cluster is required: the name of the parent Kubernetes")
+    cluster = values["clusterReleaseName"] or f"{PARENT_PREFIX}{values['cluster']}"
+    if release.find(CAPI, "Cluster", release.namespace, cluster) is None:
+        text = f"parent cluster {cluster} not found in namespace {release.namespace}"
+        raise _refuse(f"{_HELPERS}:24:4", text)
+    return str(cluster)
+
+
+def _pool_name(values: Obj, release: Release) -> str:
+    prefix = f"{RELEASE_PREFIX}{values['cluster']}-"
+    pool = release.name.removeprefix(prefix)
+    if pool == release.name or not pool:
+        shown = release.name.removeprefix(RELEASE_PREFIX)
+        text = f"KubernetesNodes {shown} must be named <cluster>-<pool>: {values['cluster']}-..."
+        raise _refuse(f"{_HELPERS}:16:4", text)
+    return pool
+
+
+def _has_etcd(release: Release, cluster: str) -> bool:
+    control_plane = release.find(KAMAJI, "TenantControlPlane", release.namespace, cluster)
+    store = deep(control_plane or {}, "spec", "dataStore")
+    return bool(store) and release.find(KAMAJI, "DataStore", "", store) is not None
+
+
+def _awaiting_etcd(release: Release) -> Obj:
+    # objects.md section 4: the sole output of a tenant without etcd
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": meta(f"{release.name}-awaiting-etcd", release.namespace),
+        "data": {"reason": f"namespace {release.namespace} has no etcd DataStore yet"},
+    }
+
+
+def _disk(values: Obj, release: Release) -> Disk:
+    image = values.get("osImage") or {}
+    if "builtin" in image and "factory" in image:
+        text = "set only one of osImage.builtin or osImage.factory"
+        raise _refuse(f"{_NODEGROUP}:31:8", text)
+    form = next((key for key in ("factory", "builtin") if key in image), "")
+    own = (image.get(form) or {}) if form else {}
+    talos = values["talos"]
+    disk = Disk(
+        form,
+        str(own.get("schematicID") or talos["schematicID"]),
+        str(own.get("version") or talos["version"]),
+        str(own.get("imageFactoryURL", talos["imageFactoryURL"]) or "").rstrip("/"),
+    )
+    _check_disk(disk, str(talos["version"]))
+    if form == "builtin":
+        _check_golden(disk, values, release)
+    return disk
+
+
+def _check_disk(disk: Disk, talos_version: str) -> None:
+    if not _SCHEMATIC.match(disk.schematic):
+        text = f"schematicID {disk.schematic!r} is not a plain lowercase alphanumeric identifier"
+        raise _refuse(f"{_HELPERS}:52:6", text)
+    for version in (talos_version, disk.version):
+        if not _RELEASE.match(version):
+            text = f"version {version!r} is not a vMAJOR.MINOR.PATCH release"
+            raise _refuse(f"{_HELPERS}:58:6", text)
+    if disk.form != "builtin" and not _URL.match(disk.factory):
+        text = f"imageFactoryURL {disk.factory!r} is not a plain http(s) URL"
+        raise _refuse(f"{_HELPERS}:64:6", text)
+
+
+def _check_golden(disk: Disk, values: Obj, release: Release) -> None:
+    golden = release.find(CDI, "DataVolume", PUBLIC, disk.golden)
+    if golden is None:
+        text = (
+            f"osImage.builtin requested golden DataVolume {disk.golden}, not found in {PUBLIC}; "
+            "enable package cozystack.kubernetes-worker-image and list this image"
+        )
+        raise _refuse(f"{_HELPERS}:80:8", text)
+    if deep(golden, "status", "phase") == "Failed":
+        text = f"golden DataVolume {disk.golden} failed to import (phase Failed)"
+        raise _refuse(f"{_HELPERS}:84:8", text)
+    storage = deep(golden, "spec", "storage") or {}
+    klass = storage.get("storageClassName", "")
+    if klass != values["storageClass"]:
+        text = (
+            f"storageClass {values['storageClass']} differs from golden image {klass}. "
+            "Neither side can be moved in place"
+        )
+        raise _refuse(f"{_HELPERS}:91:8", text)
+    size = deep(storage, "resources", "requests", "storage") or "0"
+    if quantity(values["diskSize"]) < quantity(size):
+        text = f"diskSize {values['diskSize']} is smaller than golden image {disk.golden}"
+        raise _refuse(f"{_HELPERS}:96:8", f"{text} storage {size}")
+
+
+def _check_sizes(values: Obj) -> None:
+    given = sorted(key for key in ("cpu", "memory") if values["resources"].get(key))
+    if len(given) == 1:
+        raise _refuse(f"{_NODEGROUP}:44:8", "resources: set both cpu and memory, or neither")
+    if values["version"] not in KUBERNETES:
+        known = ", ".join(KUBERNETES)
+        text = f"unknown Kubernetes version {values['version']!r}; known: {known}"
+        raise _refuse(f"{_NODEGROUP}:49:8", text)
+
+
+def _machine_template(values: Obj, pool: Pool, disk: Disk) -> Obj:
+    spec = {
+        "template": {
+            "spec": {
+                "virtualMachineBootstrapCheck": {"checkStrategy": "none"},
+                "virtualMachineTemplate": {
+                    "metadata": {"namespace": pool.namespace, "labels": _machine_labels(pool)},
+                    "spec": _virtual_machine(values, pool, disk),
+                },
+            }
+        }
+    }
+    return {
+        "apiVersion": INFRA,
+        "kind": "KubevirtMachineTemplate",
+        "metadata": meta(f"{pool.full_name}-{digest(spec)[:6]}", pool.namespace),
+        "spec": spec,
+    }
+
+
+def _machine_labels(pool: Pool) -> dict[str, str]:
+    return {CLUSTER_NAME: pool.cluster, DEPLOYMENT_NAME: pool.full_name, ROLE: "worker"}
+
+
+def _virtual_machine(values: Obj, pool: Pool, disk: Disk) -> Obj:
+    devices: Obj = {
+        "disks": [
+            {
+                "name": SYSTEM_DISK,
+                "disk": {"bus": "virtio", "pciAddress": "0000:07:00.0"},
+                "blockSize": {"custom": {"logical": 512, "physical": 4096}},
+            }
+        ],
+        "interfaces": [{"name": "default", "bridge": {}}],
+        "networkInterfaceMultiqueue": True,
+    }
+    if values["gpus"]:
+        devices["gpus"] = [
+            {"name": f"gpu{index}", "deviceName": gpu["name"]}
+            for index, gpu in enumerate(values["gpus"])
+        ]
+    if values["logSerialConsole"]:
+        devices["logSerialConsole"] = True
+    machine: Obj = {
+        "dataVolumeTemplates": [_disk_template(values, pool, disk)],
+        "runStrategy": "Always",
+        "template": {
+            "metadata": {"labels": _machine_labels(pool)},
+            "spec": {
+                "domain": {"devices": devices},
+                "evictionStrategy": "External",
+                "networks": [{"name": "default", "pod": {}}],
+                "volumes": [{"name": SYSTEM_DISK, "dataVolume": {"name": SYSTEM_DISK}}],
+            },
+        },
+    }
+    return machine | _size(values, machine["template"]["spec"]["domain"])
+
+
+def _size(values: Obj, domain: Obj) -> Obj:
+    asked = values["resources"]
+    if not asked.get("cpu"):
+        kind = "VirtualMachineClusterInstancetype"
+        return {"instancetype": {"kind": kind, "name": values["instanceType"]}}
+    domain["cpu"] = {"cores": quantity(asked["cpu"]), "sockets": 1, "threads": 1}
+    domain["memory"] = {"guest": str(asked["memory"])}
+    return {}
+
+
+def _disk_template(values: Obj, pool: Pool, disk: Disk) -> Obj:
+    storage: Obj = {"resources": {"requests": {"storage": values["diskSize"]}}}
+    if values["storageClass"]:
+        storage["storageClassName"] = values["storageClass"]
+    if disk.form == "builtin":
+        annotations = {GOLDEN: disk.golden, GOLDEN_POOL: pool.full_name}
+        source: Obj = {"pvc": {"namespace": PUBLIC, "name": disk.golden}}
+    else:
+        annotations = {"cdi.kubevirt.io/storage.usePopulator": "false"}
+        source = {"http": {"url": disk.url}}
+    return {
+        "metadata": {"name": SYSTEM_DISK, "annotations": annotations},
+        "spec": {"source": source, "storage": storage},
+    }
+
+
+def _machine_deployment(values: Obj, pool: Pool, talos: str, infrastructure: str) -> Obj:
+    def ref(api_version: str, kind: str, name: str) -> Obj:
+        return {
+            "apiVersion": api_version, "kind": kind, "name": name, "namespace": pool.namespace,
+        }  # fmt: skip
+
+    template = {
+        "metadata": {"labels": _machine_labels(pool)},
+        "spec": {
+            "clusterName": pool.cluster,
+            "version": KUBERNETES[values["version"]],
+            "bootstrap": {"configRef": ref(BOOTSTRAP, "TalosConfigTemplate", talos)},
+            "infrastructureRef": ref(INFRA, "KubevirtMachineTemplate", infrastructure),
+        },
+    }
+    annotations = {
+        MIN_SIZE: str(values["minReplicas"]),
+        MAX_SIZE: str(values["maxReplicas"]),
+        "cluster.x-k8s.io/autoscaling-options-maxnodeprovisiontime": values["maxNodeProvisionTime"],
+        "capacity.cluster-autoscaler.kubernetes.io/ephemeral-disk": values["diskSize"],
+    }
+    return {
+        "apiVersion": CAPI,
+        "kind": "MachineDeployment",
+        "metadata": meta(
+            pool.full_name,
+            pool.namespace,
+            labels={CLUSTER_NAME: pool.cluster},
+            annotations=annotations,
+        ),
+        # no replicas: they belong to the autoscaler, within the two annotations
+        "spec": {
+            "clusterName": pool.cluster,
+            "selector": {"matchLabels": _machine_labels(pool)},
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": values["maxReplicas"], "maxUnavailable": 1},
+            },
+            "template": template,
+        },
+    }
+
+
+def _health_check(values: Obj, pool: Pool) -> Obj:
+    timeouts = {"Unknown": values["readyUnknownTimeout"], "False": values["readyFalseTimeout"]}
+    return {
+        "apiVersion": CAPI,
+        "kind": "MachineHealthCheck",
+        "metadata": meta(pool.full_name, pool.namespace, labels={CLUSTER_NAME: pool.cluster}),
+        "spec": {
+            "clusterName": pool.cluster,
+            "selector": {"matchLabels": _machine_labels(pool)},
+            "maxUnhealthy": values["maxUnhealthy"],
+            "nodeStartupTimeout": values["nodeStartupTimeout"],
+            "unhealthyConditions": [
+                {"type": "Ready", "status": status, "timeout": timeout}
+                for status, timeout in timeouts.items()
+            ],
+        },
+    }
+
+
+def _workload_monitor(values: Obj, pool: Pool, release: Release) -> Obj:
+    labels = {
+        "apps.cozystack.io/application.group": "apps.cozystack.io",
+        "apps.cozystack.io/application.kind": "KubernetesNodes",
+        "apps.cozystack.io/application.name": release.name.removeprefix(RELEASE_PREFIX),
+    }
+    return {
+        "apiVersion": COZY,
+        "kind": "WorkloadMonitor",
+        "metadata": meta(pool.full_name, pool.namespace, labels=labels),
+        "spec": {
+            "kind": "kubernetes",
+            "type": "worker",
+            "minReplicas": values["minReplicas"],
+            "version": values["version"],
+            "selector": _machine_labels(pool),
+        },
+    }
+
+
+def _service_account(release: Release) -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": meta(f"{release.name}-talos-reconcile", release.namespace),
+    }
+
+
+def _reconcile_job(pool: Pool, release: Release, config: str, template: str) -> Obj:
+    script = "\n".join(
+        (
+            "set -eu",
+            f"TEMPLATE={template}",
+            f"TALOS_VERSION={pool.version}",
+            "cat > /tmp/machine-config.yaml <<EOF",
+            config.rstrip("\n"),
+            "EOF",
+            "kubectl apply --server-side --filename /tmp/template.yaml",
+        )
+    )
+    container = {
+        "name": "kubectl",
+        "image": "ghcr.io/cozystack/cozystack/kubectl:latest",
+        "command": ["sh", "-c", script],
+        "env": [{"name": "CLUSTER", "value": pool.cluster}],
+    }
+    spec = {
+        # objects.md section 5, talos-reconcile Job
+        "backoffLimit": 30,
+        "ttlSecondsAfterFinished": 600,
+        "template": {
+            "metadata": {"labels": {RECONCILE_LABEL: release.name}},
+            "spec": {
+                "restartPolicy": "Never",
+                "serviceAccountName": f"{release.name}-talos-reconcile",
+                "containers": [container],
+            },
+        },
+    }
+    stem = f"{release.name}-talos-reconcile-{pool.name}"[:56].rstrip("-")
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": meta(f"{stem}-{digest(spec)[:6]}", pool.namespace),
+        "spec": spec,
+    }

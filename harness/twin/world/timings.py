@@ -1,0 +1,81 @@
+"""How long things take: one table, drawn from with one seeded generator for each entry.
+
+Sources name where a figure was seen; "order" marks an order of magnitude that no source gives.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A duration in seconds, drawn evenly from [low, high]."""
+
+    low: float
+    high: float
+    source: str
+
+
+TABLE: dict[str, Span] = {
+    # Flux and the chart
+    "flux.notice": Span(0.2, 0.8, "order: a watch event and a queue"),
+    "helm.action": Span(2.0, 4.5, "order: render and apply of a small chart"),
+    "helm.retry": Span(30.0, 30.0, "objects.md 2: retryInterval 30 s by flag default"),
+    "helm.uninstall": Span(1.0, 2.5, "order"),
+    "reconcile.job": Span(2.0, 5.0, "order: kubectl apply; polls prerequisites every 5 s"),
+    "reconcile.poll": Span(5.0, 5.0, "objects.md 5: polls up to 120 x 5 s"),
+    # pods of the management cluster
+    "scheduler": Span(0.02, 0.1, "order"),
+    "pod.start": Span(1.5, 4.0, "order: image already on the host"),
+    "launcher.start": Span(4.0, 7.0, "order: compute container of virt-launcher"),
+    "importer.start": Span(4.0, 8.0, "order: two volumes to attach"),
+    # Cluster API
+    "capi.step": Span(0.1, 0.4, "order: one reconcile"),
+    "bootstrap.secret": Span(0.4, 1.2, "order"),
+    "capk.step": Span(0.2, 0.8, "order"),
+    "capk.provider-id": Span(2.0, 5.0, "VMI Ready to nodeRef 20-35 s (CZ #4020, #3961), a part"),
+    "capi.node-ref": Span(0.5, 2.0, "the same, another part"),
+    # storage and CDI
+    "claim.bind": Span(1.0, 3.0, "order: LINSTOR places three replicas"),
+    "import.transfer": Span(40.0, 60.0, "brief: HTTP import of a worker disk; S-OSI: 108 s golden"),
+    "import.retry": Span(10.0, 20.0, "order: kubelet restarts the importer with back-off"),
+    "import.finish": Span(1.0, 2.5, "order"),
+    # KubeVirt
+    "virt.step": Span(0.1, 0.5, "order: one reconcile of virt-controller"),
+    "virt.handoff": Span(1.5, 4.0, "order: virt-handler defines and starts the domain"),
+    "virt.shutdown": Span(4.0, 10.0, "order: the guest obeys the power button"),
+    "virt.refused": Span(5.0, 15.0, "order: rate-limited retry of a refused launch"),
+    "agent.connect": Span(3.0, 8.0, "order: qemu-guest-agent after the guest is up"),
+    # the tenant's nodes and pods
+    "node.cni": Span(8.0, 15.0, "S-OSI: Node Ready about 66 s after creation, its last part"),
+    "tenant.pull": Span(2.0, 6.0, "order: a small image from a registry"),
+    "tenant.cached": Span(0.5, 1.5, "order: the image is on the node"),
+    "tenant.kill": Span(0.3, 1.0, "order: a process that obeys SIGTERM"),
+    "node.drain": Span(1.0, 3.0, "order"),
+    "pod.kill": Span(0.5, 2.0, "order"),
+}
+
+
+class Timings:
+    """Draws durations. ``override`` fixes one, for tests and faults."""
+
+    def __init__(self, rng: Callable[[str], random.Random]) -> None:
+        self._rng = rng
+        self._generators: dict[str, random.Random] = {}
+        self._fixed: dict[str, Span] = {}
+
+    def draw(self, name: str) -> float:
+        """Seconds for one entry of the table. Raises KeyError for a name that is not there."""
+        span = self._fixed.get(name) or TABLE[name]
+        if name not in self._generators:
+            self._generators[name] = self._rng(f"timing {name}")
+        return self._generators[name].uniform(span.low, span.high)
+
+    def override(self, name: str, low: float, high: float | None = None) -> None:
+        """From now on ``name`` takes between ``low`` and ``high`` seconds."""
+        if name not in TABLE:
+            raise KeyError(name)
+        self._fixed[name] = Span(low, low if high is None else high, "override")

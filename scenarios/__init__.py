@@ -1,0 +1,1 @@
+"""What is asserted of a lab, one scenario for each thing worth knowing."""

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+import sys
+
+import pytest
+
+from harness import claims
+
+FIRST_SET = {
+    "node-joins",
+    "passthrough",
+    "spec-read-back",
+    "render-modules",
+    "render-module-order",
+    "render-module-params",
+    "render-no-kernel-block",
+    "modules-live",
+    "kernel-module-order",
+    "nvlink-param",
+    "driver-sees-gpu",
+    "schematic-consistent",
+}
+TERM = re.compile(r"[a-z][a-z0-9-]*(=[a-z0-9-]+)?")
+
+
+def test_the_catalogue_holds_the_first_set() -> None:
+    assert set(claims.load()) == FIRST_SET
+
+
+@pytest.mark.parametrize("claim", claims.load().values(), ids=str)
+def test_every_claim_is_complete(claim: claims.Claim) -> None:
+    assert claim.sentence.endswith(".")
+    assert claim.severity in claims.SEVERITIES
+    assert all(TERM.fullmatch(term) for term in claim.needs)
+    assert claim.proof.endswith(".") and claim.not_proof.endswith(".")
+    assert claim.page.endswith(f"#{claim.id}")
+
+
+def test_what_needs_a_card_says_so() -> None:
+    needing = {name for name, claim in claims.load().items() if "gpu" in claim.needs}
+    assert {"passthrough", "driver-sees-gpu", "nvlink-param"} <= needing
+    assert claims.get("render-no-kernel-block").needs == ("no-gpu",)
+    assert claims.get("node-joins").needs == ()
+
+
+def test_a_claim_is_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        claims.get("passthrough").severity = "normal"
+
+
+def test_an_unknown_claim_names_the_nearest() -> None:
+    with pytest.raises(claims.UnknownClaim, match="did you mean 'driver-sees-gpu'") as caught:
+        claims.get("driver_sees_gpus")
+    assert caught.value.nearest == "driver-sees-gpu"
+
+
+def test_an_unknown_claim_like_no_other_names_none() -> None:
+    with pytest.raises(claims.UnknownClaim) as caught:
+        claims.get("zzzzzz")
+    assert caught.value.nearest == ""
+    assert "did you mean" not in str(caught.value)
+
+
+def test_importing_the_claims_loads_no_parser() -> None:
+    probe = (
+        "import sys, harness.claims\n"
+        "heavy = {'tomllib', 'difflib', 'yaml', 'kubernetes', 'pytest'} & set(sys.modules)\n"
+        "sys.exit(','.join(sorted(heavy)) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

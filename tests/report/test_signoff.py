@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+
+from harness.claims.catalogue import load
+from harness.facts.fact import Fact
+from harness.judge.verdict import Outcome, Verdict
+from harness.report import signoff
+from harness.report.ledger import Ledger, merge, read
+from harness.report.outcome import summarise
+from harness.report.rundir import RunInfo
+
+TEMPLATES = signoff.templates_of(Path(__file__).resolve().parents[2])
+EVIL = "<script>alert('x')</script><img src=http://evil.example/x> \" onload=\"y"
+Facts = Callable[..., Fact]
+Verdicts = Callable[..., Verdict]
+
+
+def run_info(**more: Any) -> RunInfo:
+    fields: dict[str, Any] = {
+        "run_id": "20260101-000000-twin-0a1b",
+        "lab": "twin",
+        "lane": "sign-off",
+        "started": 1767225600.0,
+        "ended": 1767229200.0,
+        "subject": "Cozystack v1.4.0",
+        "versions": {"cozystack": "v1.4.0", "talos": "v1.12.1", "hil": "0.1.0"},
+        "inventory_sha256": "ab" * 32,
+        "exit": 0,
+    }
+    return RunInfo(**(fields | more))
+
+
+def build(run: Path, **more: Any) -> dict[str, Any]:
+    view = read(run)
+    return signoff.document(view, summarise(view), run_info(**more), load())
+
+
+class Page(HTMLParser):
+    """Text, tags and attributes of a page, and whether its tags close in order."""
+
+    VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.feed(html)
+        self.close()
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] != "style":
+            self.words.append(data)
+
+
+def page(run: Path, **more: Any) -> Page:
+    parsed = Page(signoff.render(build(run, **more), [TEMPLATES]))
+    assert parsed.open == []
+    return parsed
+
+
+def all_hold(run: Path, verdict: Verdicts) -> Path:
+    with Ledger(run, "pool") as ledger:
+        ledger.planned("modules", "gpu-l40s", ["modules-live"], hardware="L40S")
+        ledger.verdict(verdict("modules-live"), scenario="modules", pool="gpu-l40s", at=1.0)
+    merge(run, ["pool"])
+    return run
+
+
+def test_the_page_says_every_claim_pool_and_reason(written: Path) -> None:
+    merge(written, ["plan", "gpu-l40s", "gpu-gb202"])
+    shown = build(written)
+    text = page(written).text
+    for claim in shown["claims"]:
+        assert claim["id"] in text
+        assert claim["sentence"] == load()[claim["id"]].sentence
+        assert claim["sentence"] in text
+        for row in claim["rows"]:
+            assert row["pool"] in text and row["hardware"] in text and row["because"] in text
+    for word in ("established", "broken", "unknown", "not run", "not established"):
+        assert word in text
+    assert "the lab has no H100" in text and "no card free" in text
+    assert shown["ledger"]["sha256"] in text
+    for part in ("Cozystack v1.4.0", "v1.12.1", "sign-off", "twin", "2026-01-01T01:00:00Z"):
+        assert part in text
+
+
+def test_numbers_of_scenarios_come_before_any_claim(written: Path) -> None:
+    text = page(written).text
+    planned = text.index("scenarios planned")
+    assert "3 scenarios planned" in text and "1 reported" in text and "2 missing" in text
+    assert planned < text.index("modules-live")
+    assert planned < text.index("What this run did not establish") < text.index("Signature")
+
+
+def test_each_finding_leads_to_its_facts(written: Path) -> None:
+    parsed = page(written)
+    targets = {value for _, name, value in parsed.attributes if name == "id"}
+    links = [value for tag, name, value in parsed.attributes if (tag, name) == ("a", "href")]
+    assert links and all(link[0] == "#" and link[1:] in targets for link in links)
+    assert "gpu-l40s/f1" in targets
+    assert "guest hil-gpu-x7k2p:/proc/modules" in parsed.text
+    assert "modules-live 1 0 - Live 0x0" in parsed.text
+
+
+def test_the_page_loads_nothing(written: Path) -> None:
+    html = signoff.render(build(written), [TEMPLATES])
+    parsed = Page(html)
+    assert not {"script", "img", "link", "iframe", "object", "embed", "base"} & set(parsed.tags)
+    assert not [
+        item for item in parsed.attributes if item[1] in ("src", "srcset", "style", "action")
+    ]
+    assert "http://" not in html and "https://" not in html
+    assert "url(" not in html and "@import" not in html
+    assert ("meta", "content", "default-src 'none'; style-src 'unsafe-inline'") in parsed.attributes
+
+
+def test_whatever_was_seen_is_text_on_the_page(tmp_path: Path, fact: Facts) -> None:
+    seen = fact(
+        EVIL, source=EVIL, raw=f"{EVIL}\n\x1b[31mred\x00\u202etxt \udc80", detail={EVIL: EVIL}
+    )
+    judged = Verdict(EVIL, EVIL, Outcome.HOLDS, EVIL, (seen,))
+    with Ledger(tmp_path, "pool") as ledger:
+        ledger.planned(EVIL, EVIL, [EVIL, "never"], hardware=EVIL)
+        ledger.verdict(judged, scenario=EVIL, pool=EVIL, at=1.0)
+        ledger.not_established(EVIL, EVIL, EVIL)
+    with ledger.path.open("a") as shard:
+        shard.write(f"half a line {EVIL}")
+    parsed = page(
+        tmp_path, run_id=EVIL, lab=EVIL, lane=EVIL, subject=EVIL, fault=EVIL, versions={EVIL: EVIL}
+    )
+    assert not {"script", "img"} & set(parsed.tags)
+    assert not [item for item in parsed.attributes if item[1].startswith("on")]
+    assert parsed.text.count("alert('x')") > 10
+    assert "\x1b" not in parsed.text and "\u202e" not in parsed.text
+    assert "\\x1b[31mred\\x00\\u202etxt \\udc80" in parsed.text
+
+
+def test_a_run_in_which_all_holds_can_be_signed(tmp_path: Path, verdict: Verdicts) -> None:
+    shown = build(all_hold(tmp_path, verdict))
+    assert (shown["signable"], shown["obstacles"]) == (True, [])
+    assert shown["headline"] == "Every claim planned is established"
+    assert "Nothing that was planned is open." in page(tmp_path).text
+
+
+@pytest.mark.parametrize(
+    ("more", "obstacle"),
+    [({"fault": "nvlink-param-missing"}, "fault"), ({"exit": 3}, "exit status 3")],
+    ids=["fault", "exit"],
+)
+def test_what_the_ledger_cannot_know_stands_in_the_way(
+    tmp_path: Path, verdict: Verdicts, more: dict[str, Any], obstacle: str
+) -> None:
+    shown = build(all_hold(tmp_path, verdict), **more)
+    assert not shown["signable"]
+    assert obstacle in " ".join(shown["obstacles"])
+    assert "Not ready to sign" in page(tmp_path, **more).text
+
+
+def test_a_run_that_was_killed_is_not_ready_to_sign(tmp_path: Path, verdict: Verdicts) -> None:
+    all_hold(tmp_path, verdict)
+    (tmp_path / "ledger.jsonl").unlink()
+    shown = build(tmp_path, ended=None, exit=None)
+    assert "before its ledger was joined" in " ".join(shown["obstacles"])
+    assert "not recorded" in page(tmp_path, ended=None, exit=None).text
+
+
+def test_broken_unknown_not_run_and_missing_stand_in_the_way(written: Path) -> None:
+    merge(written, ["plan"])
+    assert build(written)["obstacles"] == [
+        "1 claim broken",
+        "1 claim unknown",
+        "2 claims not run",
+        "2 of 3 planned scenarios missing",
+    ]
+
+
+def test_what_the_lab_lacks_is_in_the_headline(tmp_path: Path, verdict: Verdicts) -> None:
+    with Ledger(tmp_path, "plan") as plan:
+        plan.not_established("passthrough", "gpu-h100", "the lab has no H100")
+    shown = build(all_hold(tmp_path, verdict))
+    assert shown["signable"]
+    assert shown["headline"].endswith("1 claim not")
+
+
+def test_nothing_established_is_nothing_to_sign(tmp_path: Path) -> None:
+    Ledger(tmp_path, "plan").close()
+    merge(tmp_path, ["plan"])
+    shown = build(tmp_path)
+    assert shown["obstacles"] == ["no claim established"]
+    assert "No claim was planned and none was reported." in page(tmp_path).text
+
+
+def test_both_files_say_the_same(written: Path, tmp_path: Path) -> None:
+    shown = build(written)
+    html, data = signoff.write(shown, tmp_path / "out", [TEMPLATES])
+    assert json.loads(data.read_text()) == shown
+    assert shown["schema"] == "hil.signoff/1"
+    assert html.read_text(encoding="utf-8") == signoff.render(shown, [TEMPLATES])
+
+
+def test_a_site_s_own_template_comes_first(written: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "signoff.html.j2").write_text("{{ headline }} at our site")
+    shown = build(written)
+    assert signoff.render(shown, [own, TEMPLATES]) == "Not ready to sign at our site"
+
+
+def test_a_template_that_asks_for_what_is_not_there_fails(written: Path, tmp_path: Path) -> None:
+    (tmp_path / "signoff.html.j2").write_text("{{ no_such_thing }}")
+    with pytest.raises(jinja2.UndefinedError):
+        signoff.render(build(written), [tmp_path])
+
+
+def test_long_texts_are_excerpts_that_say_so(tmp_path: Path, fact: Facts) -> None:
+    raw = "".join(f"line {number}\n" for number in range(100))
+    judged = Verdict("modules-live", "n", Outcome.HOLDS, "seen", (fact("a" * 5000, raw=raw),))
+    with Ledger(tmp_path, "pool") as ledger:
+        ledger.verdict(judged, scenario="s", pool="p", at=1.0)
+    (shown,) = build(tmp_path)["facts"].values()
+    assert "line 23" in shown["raw"] and "line 24" not in shown["raw"]
+    assert shown["raw_note"] == "76 more lines in the ledger"
+    assert len(shown["values"]) < 1300
