@@ -7,7 +7,7 @@ through here alike.
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import pytest
 
 from harness.session import hooks
 from harness.session.recorder import Recorder
-from harness.session.state import RunState, stash_key
+from harness.session.state import RUN_ID, RunState, stash_key
 
 if TYPE_CHECKING:
     from harness.bringup.pool import HeldPool
@@ -76,21 +76,35 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("pool", pools, indirect=True, scope="session")
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
-) -> None:
-    """Keep what was asked, pool by pool, each pool on one worker."""
+) -> Generator[None]:
+    """Keep what was asked and group it before xdist looks; put it in order after everybody."""
     state = _state(config)
-    if state is not None:
-        hooks.arrange(state, session, items)
+    if state is None:
+        return (yield)
+    hooks.select(session, items)
+    yield
+    hooks.put_in_order(state, items)
+    return None
 
 
+# first: an xdist worker tells the controller right after, which then reads what is written here
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Write the plan down before anything runs."""
     state = _state(session.config)
     if state is not None:
         hooks.keep_plan(state)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker which run it belongs to; a worker reads its own command line anew."""
+    state = _state(node.config)
+    if state is not None:
+        node.workerinput[RUN_ID] = state.info.run_id
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -110,16 +124,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 @pytest.fixture(scope="session")
-def pool(request: pytest.FixtureRequest) -> Iterator[HeldPool]:
+def pool(request: pytest.FixtureRequest) -> HeldPool:
     """A worker pool, brought up and held by its Lease; taken down after its last scenario."""
-    from harness.bringup.keeper import hold
-
-    state = request.config.stash[stash_key]
-    name: str = request.param
-    with state.choice_of_lab().open(name) as lab:
-        state.clock = lab.clock
-        with hold(lab, name, state.log_of(name)) as held:
-            yield held
+    return request.config.stash[stash_key].pools.get(request.param)
 
 
 @pytest.fixture
@@ -153,6 +160,18 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Take a pool down with its last scenario: pytest itself would do it in the next one's."""
+    result = yield
+    state = _state(item.config)
+    if state is not None and hooks.is_last_of_pool(item, nextitem):
+        state.pools.release()
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -168,7 +187,10 @@ def pytest_runtest_makereport(
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Join the ledger, write the reports, decide the exit status (once, in the controller)."""
     state = _state(session.config)
-    if state is not None and state.controls and not state.plan_only:
+    if state is None or state.plan_only:
+        return
+    state.pools.release()  # an interrupted run still holds one
+    if state.controls:
         session.exitstatus = state.end(int(exitstatus))
 
 

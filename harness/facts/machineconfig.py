@@ -90,6 +90,10 @@ def install_image(text: str, *, at: float, source: str) -> InstallImage | Unread
     return InstallImage(origin, found["schematic"], found["version"], found["repository"])
 
 
+_NULLS = ("~", "null", "Null", "NULL")
+"""YAML 1.2's spellings of no value, which the loader below leaves as text."""
+
+
 class _Loader(yaml.BaseLoader):
     """Leaves every scalar the text it is, and refuses a key given twice, as Talos does."""
 
@@ -129,6 +133,8 @@ def _machine(documents: list[Any]) -> dict[str, Any]:
 
 def _mapping(parent: dict[str, Any], key: str) -> dict[str, Any]:
     value = parent.get(key) or {}
+    if value in _NULLS:  # written without a value: Talos takes it as left out
+        return {}
     if not isinstance(value, dict):
         raise _Shape(f"{key} is no mapping: {quote(repr(value))}")
     return value
@@ -136,6 +142,7 @@ def _mapping(parent: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _declared(machine: dict[str, Any]) -> tuple[DeclaredModule, ...]:
     listed = _mapping(machine, "kernel").get("modules") or []
+    listed = [] if listed in _NULLS else listed
     if not isinstance(listed, list):
         raise _Shape(f"{MODULES} is no list: {quote(repr(listed))}")
     return tuple(declared_module(item) for item in listed)

@@ -19,12 +19,18 @@ def key_of(obj: Obj) -> Key:
     return meta.get("namespace", ""), meta["name"]
 
 
+def uid_of(obj: Obj) -> str:
+    """The object's identity; a name may be used again, a UID never is."""
+    return str(obj["metadata"].get("uid", ""))
+
+
 @dataclass(frozen=True, slots=True)
 class Revision:
     """One version of one object, as it arrived.
 
     ``arrived`` is the lab's time on arrival (the object's own timestamps have whole seconds
     only); ``source`` is "list", "event" or "probe"; ``change`` is ADDED, MODIFIED or DELETED.
+    A DELETED that a list found out carries the last state that was seen.
     """
 
     change: str
@@ -39,8 +45,8 @@ class Revision:
 
     @property
     def uid(self) -> str:
-        """The object's identity; a name may be used again, a UID never is."""
-        return str(self.obj["metadata"].get("uid", ""))
+        """The object's identity."""
+        return uid_of(self.obj)
 
     @property
     def version(self) -> str:
@@ -50,11 +56,17 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch in which a phase could have come and gone unseen, and why."""
+    """A stretch in which a phase could have come and gone unseen, and why.
+
+    ``since`` and ``until`` are the lab's time; ``after`` and ``upto`` the resourceVersions
+    between which revisions may be missing (the first was seen, the second listed).
+    """
 
     since: float
     until: float
     reason: str
+    after: str = ""
+    upto: str = ""
 
 
 @dataclass(slots=True)
@@ -72,6 +84,36 @@ class History:
         else:
             self.current[revision.key] = revision.obj
 
+    def repeats(self, revision: Revision) -> bool:
+        """Whether this is the state as it stands: a server that resumed too early says it again."""
+        known = self.current.get(revision.key)
+        return revision.change != "DELETED" and known is not None and _same(known, revision.obj)
+
+    def difference(self, listed: list[Obj], at: float, source: str) -> list[Revision]:
+        """The revisions that lead from the state as it stands to a list of everything.
+
+        What is gone comes first. An object that was replaced under its name is a deletion and an
+        addition. Versions in between are not in a list: the caller says whether there can be any.
+        """
+        found = {key_of(item): item for item in listed}
+        gone = [
+            Revision("DELETED", known, at, source)
+            for key, known in sorted(self.current.items())
+            if key not in found or uid_of(found[key]) != uid_of(known)
+        ]
+        gone_keys = {revision.key for revision in gone}
+        there = [
+            Revision(
+                "MODIFIED" if key in self.current and key not in gone_keys else "ADDED",
+                item,
+                at,
+                source,
+            )
+            for key, item in found.items()
+            if key not in self.current or not _same(self.current[key], item)
+        ]
+        return gone + there
+
     def gap(self, gap: Gap) -> None:
         """Write down that something may have been missed."""
         self.entries.append(gap)
@@ -85,3 +127,9 @@ class History:
     def gaps(self) -> list[Gap]:
         """Where the history is not whole."""
         return [entry for entry in self.entries if isinstance(entry, Gap)]
+
+
+def _same(one: Obj, other: Obj) -> bool:
+    """The same version of the same object."""
+    versions = [obj["metadata"].get("resourceVersion") for obj in (one, other)]
+    return uid_of(one) == uid_of(other) and versions[0] == versions[1]

@@ -6,79 +6,43 @@ is probed by a list when it has been silent for too long. A stream that ends is 
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import urllib3
+from typing import Any
 
 from harness.clock import Clock, Deadline
 from harness.reach.errors import ApiRefused, LabError
-from harness.reach.history import Gap, History, Key, Obj, Revision, key_of
+from harness.reach.history import Gap, History, Obj, Revision
+from harness.reach.trouble import BACK_OFF, Trouble, is_final
+from harness.reach.waited import LAST, Predicate, Waited, Waiter
+from harness.reach.watchstream import BOOKMARK, Cluster, Target, event_of, lines, named
+
+__all__ = ["BACK_OFF", "SILENCE", "Cluster", "Feed", "Observatory", "Target", "Waited"]
 
 SILENCE = 70.0
-"""Real seconds without a byte after which a stream is probed (the API bookmarks about once a
+"""Real seconds without a byte after which a stream is given up (the API bookmarks about once a
 minute, so a healthy one is never silent that long)."""
 
-BACK_OFF = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
-"""Real seconds before each new attempt in a row; the last is repeated."""
+RESUMED_SILENCE = 5.0
+"""Real seconds that the stream after a silent one gets: what a dead connection kept back is sent
+at once, and nothing is lost. Silent again, the server is asked plainly."""
 
+BLIND = 1.0
+"""Real seconds without an open stream after which what was not seen counts for nothing."""
 
-class Cluster(Protocol):
-    """What a watch needs of a cluster; `harness.reach.kube.Kube` has it."""
-
-    name: str
-
-    def path_of(self, api_version: str, kind: str, namespace: str) -> str:
-        """The URL path of a collection."""
-
-    def list_raw(
-        self,
-        api_version: str,
-        kind: str,
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-    ) -> tuple[list[Obj], str]:
-        """All objects and the list's resourceVersion."""
-
-    def stream(self, path: str, query: dict[str, str], *, read_timeout: float | None) -> Any:
-        """A streaming GET."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What is watched."""
-
-    api_version: str
-    kind: str
-    namespace: str = ""
-    labels: str = ""
-    fields: str = ""
-
-    def __str__(self) -> str:
-        scope = self.namespace or "all namespaces"
-        chosen = " ".join(part for part in (self.labels, self.fields) if part)
-        return f"{self.kind} in {scope}" + (f" where {chosen}" if chosen else "")
-
-
-class _Restart(Exception):
-    """The stream can't be resumed: list again."""
-
-
-@dataclass(slots=True)
-class _Waiter:
-    met: Callable[[Revision], bool]
-    answer: Revision | None = None
-    failure: BaseException | None = None  # a bug in the predicate: raised where the wait was made
+CLOSING = 5.0
+"""Real seconds to wait for a watcher to end."""
 
 
 @dataclass(slots=True, eq=False)
 class Feed:
-    """One shared watch with its history. Get one from `Observatory.feed`."""
+    """One shared watch with its history. Get one from `Observatory.feed`.
+
+    ``cuts`` is why each attempt ended, ``requests`` how many were made, ``refused`` the error
+    after which no more are. Predicates run in the watching thread, once for each revision; they
+    may look at the feed, and must not wait.
+    """
 
     cluster: Cluster
     clock: Clock
@@ -89,10 +53,13 @@ class Feed:
     cuts: list[str] = field(default_factory=list)
     requests: int = 0
     _version: str = ""
-    _waiters: list[_Waiter] = field(default_factory=list)
+    _seen: tuple[str, float] = ("", 0.0)  # the last version seen, and the lab's time when first
+    _relist: str = ""  # why a list has to come before the next stream
+    _trouble: Trouble = field(default_factory=Trouble)
+    _waiters: list[Waiter] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _starting: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
-    _listed: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _response: Any = None
     _leave: Callable[[], None] = lambda: None
@@ -102,54 +69,109 @@ class Feed:
         """For messages: what is watched where."""
         return f"{self.cluster.name} {self.target}"
 
+    @property
+    def started(self) -> bool:
+        """Whether the first list has succeeded."""
+        return self._thread is not None
+
     def position(self) -> int:
-        """The resourceVersion up to which everything has been seen."""
-        return int(self._version or 0)
+        """The resourceVersion up to which everything has been seen; 0 while that is not known.
+
+        Only a lab on virtual time is asked: its versions are numbers that grow. Raises LabError
+        for any other.
+        """
+        version = self._version
+        if not version:
+            return 0
+        if not (version.isascii() and version.isdigit()):
+            raise LabError(
+                f"put {self.name} in order with the lab's time",
+                f"resourceVersion {version!r}, which is no number",
+                "use the real clock: such versions are good for equality only",
+            )
+        return int(version)
 
     def start(self) -> None:
-        """List now, in the caller's thread, then follow in another; errors are the caller's."""
-        self._list("list")
-        self._leave = self.clock.follow(self)
-        self._thread = threading.Thread(target=self._follow, name=f"watch {self.name}", daemon=True)
-        self._thread.start()
+        """List now, in the caller's thread, then follow in another; errors are the caller's.
+
+        Does nothing when it has been started.
+        """
+        with self._starting:
+            if self.started:
+                return
+            self._take_list()
+            self._leave = self.clock.follow(self)
+            thread = threading.Thread(target=self._run, name=f"watch {self.name}", daemon=True)
+            thread.start()
+            self._thread = thread
+
+    def stop(self) -> None:
+        """Tell the watcher to end; the history stays."""
+        with self._lock:
+            self._stop.set()
+            if self._response is not None:
+                _cut(self._response)
+        self._leave()
+        self.clock.notify()
 
     def close(self) -> None:
-        """Stop following; the history stays."""
-        self._stop.set()
-        self._leave()
-        response = self._response
-        if response is not None:
-            _cut(response)
+        """Stop following and wait until that is so; the history stays."""
+        self.stop()
         if self._thread is not None:
-            self._thread.join(5)
+            self._thread.join(CLOSING)
 
     def objects(self) -> list[Obj]:
         """The objects as last seen, sorted by namespace and name."""
         with self._lock:
             return [self.history.current[key] for key in sorted(self.history.current)]
 
-    def object(self, name: str) -> Obj | None:
-        """One object as last seen, or None."""
+    def object(self, name: str, namespace: str = "") -> Obj | None:
+        """One object as last seen, or None; the namespace is the feed's own unless named."""
         with self._lock:
-            return self.history.current.get((self.target.namespace, name))
+            return self.history.current.get((namespace or self.target.namespace, name))
 
     def healthy(self) -> bool:
-        """Whether nothing can have been missed so far."""
+        """Whether nothing can have been missed so far, and nothing is being missed now."""
         with self._lock:
-            return self.refused is None and not self.history.gaps()
+            return self.refused is None and not self.history.gaps() and not self._blind()
 
-    def wait(
-        self, met: Callable[[Revision], bool], deadline: Deadline, what: str
-    ) -> Revision | None:
+    def wait(self, met: Predicate, deadline: Deadline, what: str) -> Revision | None:
         """The first revision, from the start of the history, for which ``met`` holds.
 
         None when the deadline came first. What happened before the wait began counts. Raises
         the refusal when the cluster no longer lets us look, and the predicate's own error.
         """
-        waiter = _Waiter(met)
+        waiter = Waiter(met)
+        self._wait(waiter, deadline, what)
+        return waiter.answer
+
+    def outcome(
+        self,
+        met: Predicate,
+        deadline: Deadline,
+        what: str,
+        *,
+        uid: str = "",
+        terminal: Predicate | None = None,
+    ) -> Waited:
+        """Wait as `wait` does, and say how it ended.
+
+        With ``uid`` only that very object counts, and its deletion or replacement ends the wait.
+        ``terminal`` holds for a state from which ``met`` cannot come any more; of one revision,
+        ``met`` is asked first. Raises as `wait` does.
+        """
+        waiter = Waiter(met, terminal, uid)
+        began, cuts = self.clock.now(), len(self.cuts)
+        self._wait(waiter, deadline, what)
+        with self._lock:
+            return self._waited(waiter, what, self.clock.now() - began, tuple(self.cuts[cuts:]))
+
+    # -- waiting -----------------------------------------------------------------------------
+
+    def _wait(self, waiter: Waiter, deadline: Deadline, what: str) -> None:
         with self._lock:
             for revision in self.history.revisions():
-                _offer(waiter, revision)
+                waiter.offer(revision)
             self._waiters.append(waiter)
         try:
             self.clock.wait(lambda: self._over(waiter), deadline, what)
@@ -158,148 +180,96 @@ class Feed:
                 self._waiters.remove(waiter)
         if waiter.failure is not None:
             raise waiter.failure
-        if waiter.answer is None and self.refused is not None:
-            raise self.refused
-        return waiter.answer
+        if waiter.kind is None:
+            self._raise_if_ended(what)
 
-    def _over(self, waiter: _Waiter) -> bool:
-        return waiter.answer is not None or waiter.failure is not None or self.refused is not None
+    def _over(self, waiter: Waiter) -> bool:
+        return waiter.over or self.refused is not None or self._stop.is_set()
+
+    def _raise_if_ended(self, what: str) -> None:
+        if self.refused is not None:
+            raise self.refused
+        if self._stop.is_set():
+            raise LabError(f"wait for {what}", f"{self.name} closed", "close feeds after the waits")
+
+    def _waited(self, waiter: Waiter, what: str, seconds: float, cuts: tuple[str, ...]) -> Waited:
+        healthy = self.healthy()
+        kind, answer = waiter.kind, waiter.answer
+        of_it = [r for r in self.history.revisions() if waiter.key in (None, r.key)]
+        if kind == "deleted" and of_it[-1].uid != waiter.uid:
+            kind, answer = "replaced", of_it[-1]
+        return Waited(
+            kind=kind or ("timed-out" if healthy else "gap"),
+            what=what,
+            where=self.name,
+            revision=answer,
+            seconds=seconds,
+            healthy=healthy,
+            last=tuple(of_it[-LAST:]),
+            cuts=cuts,
+            gaps=tuple(self.history.gaps()),
+            blind=self._blind(),
+        )
+
+    def _blind(self) -> str:
+        """Why nothing can be seen now; "" while a stream is open or was so a moment ago."""
+        since = self.clock.monotonic() - self._trouble.blind_since
+        return self._trouble.blind if since > BLIND else ""
 
     # -- following ---------------------------------------------------------------------------
 
-    def _follow(self) -> None:
-        failures = 0
-        while not self._stop.is_set():
-            if self.clock.back_off(BACK_OFF[min(failures, len(BACK_OFF) - 1)], self._stop):
-                return
-            try:
-                if not self._version:
-                    self._list("list")
-                arrived = self._stream()
-                failures = 0 if arrived else failures + 1
-            except _Restart:
-                failures += 1
-                self._version_lost()
-            except ApiRefused as refusal:
-                if refusal.code == 410:
-                    self._version_lost()
-                failures += 1
-                self._note(str(refusal))
-            except LabError as refusal:
-                if _final(refusal):
-                    self._refuse(refusal)
-                    return
-                failures += 1
-                self._note(str(refusal))
-            except (urllib3.exceptions.HTTPError, OSError) as cut:
-                failures += 1
-                self._note(f"{type(cut).__name__}: {cut}")
-
-    def _list(self, source: str) -> None:
-        """Take a list in; after the first one, what happened in between is a gap."""
-        again = bool(self.history.entries) or self._listed.is_set()
-        since = self.clock.now()
-        self.requests += 1
-        items, version = self.cluster.list_raw(
-            self.target.api_version,
-            self.target.kind,
-            self.target.namespace,
-            labels=self.target.labels,
-            fields=self.target.fields,
-        )
-        with self.clock.held(), self._lock:
-            if again:
-                self.history.gap(Gap(since, self.clock.now(), "listed again"))
-            self._adopt(items, source)
-            self._version = version
-        self._listed.set()
-        self.clock.notify()
-
-    def _adopt(self, items: list[Obj], source: str) -> None:
-        """Turn a list into revisions: what is new, what changed, what is gone."""
-        listed: dict[Key, Obj] = {key_of(item): item for item in items}
-        for key, gone in sorted(self.history.current.items()):
-            if key not in listed:
-                self._take(Revision("DELETED", gone, self.clock.now(), source))
-        for key, item in listed.items():
-            known = self.history.current.get(key)
-            if known is None:
-                self._take(Revision("ADDED", item, self.clock.now(), source))
-            elif known["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
-                self._take(Revision("MODIFIED", item, self.clock.now(), source))
-
-    def _stream(self) -> bool:
-        """Follow one connection to its end; True when anything arrived on it."""
-        query = {
-            "watch": "true",
-            "resourceVersion": self._version,
-            "allowWatchBookmarks": "true",
-        }
-        if self.target.labels:
-            query["labelSelector"] = self.target.labels
-        if self.target.fields:
-            query["fieldSelector"] = self.target.fields
-        path = self.cluster.path_of(
-            self.target.api_version, self.target.kind, self.target.namespace
-        )
-        self.requests += 1
-        response = self.cluster.stream(path, query, read_timeout=self.silence)
-        self._response = response
-        arrived = False
+    def _run(self) -> None:
         try:
-            for line in _lines(response):
-                self._event(line)
-                arrived = True
-            self._note("the server ended the stream")
-        except urllib3.exceptions.ReadTimeoutError:
-            self._probe()
-            arrived = True
+            self._follow()
         finally:
-            self._response = None
-            response.close()
-        return arrived
+            if self.refused is None and not self._stop.is_set():
+                do = "see the traceback: this is a bug of the harness"
+                self._refuse(LabError(f"follow {self.name}", "the watcher broke", do))
 
-    def _event(self, line: bytes) -> None:
+    def _follow(self) -> None:
+        while not self.clock.back_off(self._trouble.pace(), self._stop):
+            try:
+                self._attempt()
+            except LabError as trouble:
+                if is_final(trouble):
+                    self._refuse(trouble)
+                    return
+                self._learn(trouble)
+            else:
+                self._failed("the server ended the stream")
+
+    def _attempt(self) -> None:
+        """One stream from its opening to its end, after the list that it may need."""
+        if self._relist:
+            self._take_list()
+        elif self._trouble.silent > 1:
+            self._probe()
+        began = self.clock.monotonic()
         try:
-            event = json.loads(line)
-            change, obj = event["type"], event["object"]
-        except (ValueError, KeyError, TypeError) as junk:
-            raise _Restart(f"not a watch event: {line[:200]!r}") from junk
-        if change == "ERROR":
-            self._note(f"{obj.get('code')} {obj.get('reason')}: {obj.get('message')}")
-            raise _Restart(obj.get("message", ""))
-        with self.clock.held(), self._lock:
-            if change != "BOOKMARK":
-                self._take(Revision(change, obj, self.clock.now(), "event"))
-            self._version = obj["metadata"]["resourceVersion"]
+            self._stream()
+        finally:
+            if self.clock.monotonic() - began >= BACK_OFF[-1]:
+                self._trouble.failures = 0  # it held for long: not one failure in a row
+
+    def _learn(self, error: LabError) -> None:
+        """What an attempt that failed means for the next one."""
+        self._trouble.learn(error)
+        expired = isinstance(error, ApiRefused) and error.code == 410
+        if expired or self._trouble.garbled > 1:
+            self._lose(str(error))
+        self._failed(str(error))
+
+    def _lose(self, why: str) -> None:
+        """The stream can't be resumed: list again, and say that something may be missing."""
+        with self._lock:
+            self._relist, self._version = why, ""
+
+    def _failed(self, why: str) -> None:
+        with self._lock:
+            if not self._stop.is_set():
+                self._trouble.fail(why, self.clock.monotonic())
+                self.cuts.append(why)
         self.clock.notify()
-
-    def _take(self, revision: Revision) -> None:
-        self.history.take(revision)
-        for waiter in self._waiters:
-            _offer(waiter, revision)
-
-    def _probe(self) -> None:
-        """The stream was silent for long: ask plainly, and say so when it had kept things back."""
-        self.requests += 1
-        items, version = self.cluster.list_raw(
-            self.target.api_version,
-            self.target.kind,
-            self.target.namespace,
-            labels=self.target.labels,
-            fields=self.target.fields,
-        )
-        with self.clock.held(), self._lock:
-            before = len(self.history.entries)
-            since = self.clock.now() - self.silence
-            self._adopt(items, "probe")
-            if len(self.history.entries) > before:
-                self.history.gap(Gap(since, self.clock.now(), "the stream was open but silent"))
-            self._version = version
-        self.clock.notify()
-
-    def _version_lost(self) -> None:
-        self._version = ""
 
     def _refuse(self, refusal: LabError) -> None:
         with self._lock:
@@ -307,9 +277,107 @@ class Feed:
         self._leave()
         self.clock.notify()
 
-    def _note(self, why: str) -> None:
-        if not self._stop.is_set():
-            self.cuts.append(why)
+    # -- listing -----------------------------------------------------------------------------
+
+    def _listed(self) -> tuple[list[Obj], str]:
+        target = self.target
+        self.requests += 1
+        items, version = self.cluster.list_raw(
+            target.api_version,
+            target.kind,
+            target.namespace,
+            labels=target.labels,
+            fields=target.fields,
+        )
+        return named(items, version, f"list {self.name}"), version
+
+    def _take_list(self) -> None:
+        """Take a list in; after the first one, what happened since the last version is a gap."""
+        items, version = self._listed()
+        with self.clock.held(), self._lock:
+            if self._relist and version != self._seen[0]:
+                self._gap(f"listed again: {self._relist}", version)
+            for revision in self.history.difference(items, self.clock.now(), "list"):
+                self._take(revision)
+            self._relist = ""
+            self._reach(version)
+        self.clock.notify()
+
+    def _probe(self) -> None:
+        """Ask plainly what a silent stream may be keeping back, and say so when it did.
+
+        When it kept nothing back, the stream goes on from its own version: an object that came
+        and went meanwhile is in no list.
+        """
+        items, version = self._listed()
+        with self.clock.held(), self._lock:
+            self._trouble.silent = 0
+            kept_back = self.history.difference(items, self.clock.now(), "probe")
+            if kept_back:
+                self._gap("the stream was open but silent", version)
+                for revision in kept_back:
+                    self._take(revision)
+                self._reach(version)
+        self.clock.notify()
+
+    def _gap(self, reason: str, upto: str) -> None:
+        after, since = self._seen
+        self.history.gap(Gap(since, self.clock.now(), reason, after, upto))
+
+    # -- streaming ---------------------------------------------------------------------------
+
+    def _stream(self) -> None:
+        """Follow one connection to its end. Raises what ended it, unless that was the server."""
+        target, tried = self.target, f"watch {self.name}"
+        path = self.cluster.path_of(target.api_version, target.kind, target.namespace)
+        limit = self.silence if not self._trouble.silent else min(self.silence, RESUMED_SILENCE)
+        self.requests += 1
+        response = self.cluster.stream(path, target.query(self._version), read_timeout=limit)
+        try:
+            self._opened(response)
+            for line in lines(response, tried):
+                self._event(line, tried)
+        except ValueError:
+            # a TLS socket that another thread shut down says that it is closed in this way
+            if not self._stop.is_set():
+                raise
+        finally:
+            with self._lock:
+                self._response = None
+            response.close()
+
+    def _opened(self, response: Any) -> None:
+        with self._lock:
+            self._trouble.opened()
+            self._response = response
+            if self._stop.is_set():
+                _cut(response)
+
+    def _event(self, line: bytes, tried: str) -> None:
+        event = event_of(line, tried)
+        with self.clock.held(), self._lock:
+            if self._stop.is_set():
+                return
+            self._trouble.heard()
+            revision = Revision(event.change, event.obj, self.clock.now(), "event")
+            if event.change == BOOKMARK:
+                self._reach(event.version)
+            elif not self.history.repeats(revision):
+                self._trouble.failures = 0
+                self._take(revision)
+                self._reach(event.version)
+        self.clock.notify()
+
+    def _take(self, revision: Revision) -> None:
+        self.history.take(revision)
+        for waiter in self._waiters:
+            waiter.offer(revision)
+
+    def _reach(self, version: str) -> None:
+        self._version = version
+        if version != self._seen[0]:
+            # said again, it proves nothing of the time since: it may have been long on its way
+            self._seen = (version, self.clock.now())
 
 
 class Observatory:
@@ -319,6 +387,7 @@ class Observatory:
         self.clock = clock
         self._silence = silence
         self._feeds: dict[tuple[str, Target], Feed] = {}
+        self._lock = threading.Lock()
 
     def feed(
         self,
@@ -330,52 +399,36 @@ class Observatory:
         labels: str = "",
         fields: str = "",
     ) -> Feed:
-        """The shared feed of a kind in a namespace ("" = all); starts it when it is new."""
+        """The shared feed of a kind in a namespace ("" = all); starts it when it is new.
+
+        Raises what the first list raises; asked again, it tries again.
+        """
         target = Target(api_version, kind, namespace, labels, fields)
-        known = self._feeds.get((cluster.name, target))
-        if known is not None:
-            return known
-        feed = Feed(cluster, self.clock, target, silence=self._silence)
+        with self._lock:
+            feed = self._feeds.get((cluster.name, target))
+            if feed is None:
+                feed = Feed(cluster, self.clock, target, silence=self._silence)
+                self._feeds[cluster.name, target] = feed
         feed.start()
-        self._feeds[cluster.name, target] = feed
         return feed
 
     def feeds(self) -> list[Feed]:
         """Every feed started so far."""
-        return list(self._feeds.values())
+        with self._lock:
+            return [feed for feed in self._feeds.values() if feed.started]
 
     def close(self) -> None:
-        """Stop every feed."""
-        for feed in self._feeds.values():
+        """Stop every feed, all at once."""
+        feeds = self.feeds()
+        for feed in feeds:
+            feed.stop()
+        for feed in feeds:
             feed.close()
-
-
-def _offer(waiter: _Waiter, revision: Revision) -> None:
-    if waiter.answer is not None or waiter.failure is not None:
-        return
-    try:
-        if waiter.met(revision):
-            waiter.answer = revision
-    except Exception as bug:  # noqa: BLE001 - the predicate's bug is re-raised by its own wait
-        waiter.failure = bug
-
-
-def _lines(response: Any) -> Iterator[bytes]:
-    """The complete lines of a streaming response, as they arrive."""
-    rest = b""
-    for chunk in response.stream(65536, decode_content=True):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from (line for line in whole if line.strip())
-
-
-def _final(refusal: LabError) -> bool:
-    """Whether trying again cannot help: we are not let in."""
-    return type(refusal).__name__ in {"Refused", "BadCertificate"}
 
 
 def _cut(response: Any) -> None:
     """End a stream that another thread is reading."""
     try:
         response.shutdown()
-    except (ValueError, OSError):  # already ended
+    except (ValueError, RuntimeError, OSError):  # already ended
         return

@@ -76,25 +76,43 @@ def pools_for(state: RunState, metafunc: pytest.Metafunc) -> list[Any]:
     return fit or [NO_POOL]
 
 
-def arrange(state: RunState, session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Keep what is planned, pool by pool, and group each pool for xdist."""
+def select(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Keep what is planned somewhere, and put each pool's scenarios into one xdist group."""
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     for item in items:
         pool = _pool_of(item)
         (kept if pool and pool != NO_POOL else dropped).append(item)
-    order = list(state.choice.pools)
-    kept.sort(key=lambda item: order.index(_pool_of(item)))
     for item in kept:
+        item.add_marker(pytest.mark.xdist_group(_pool_of(item)))
+    session.config.hook.pytest_deselected(items=dropped)
+    items[:] = kept
+
+
+def put_in_order(state: RunState, items: list[pytest.Item]) -> None:
+    """Pool by pool, as the inventory lists them; this order is the plan."""
+    _refuse_ungrouped(state.config, items)
+    order = list(state.choice.pools)
+    items.sort(key=lambda item: order.index(_pool_of(item)))
+    for item in items:
         pool = _pool_of(item)
-        item.add_marker(pytest.mark.xdist_group(pool))
         declared = [claim.id for claim in _claims(item)]
         planned = _planned(state, item, pool, declared)
         state.plan.planned.append(planned)
         if not state.plan_only:
             item.stash[_recorder_key] = _recorder(state, planned, declared)
-    session.config.hook.pytest_deselected(items=dropped)
-    items[:] = kept
+
+
+def _refuse_ungrouped(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whatever the versions: an xdist worker whose items carry no group would share a card."""
+    grouping = config.getoption("loadgroup", False)
+    if grouping and any("@" not in item.nodeid for item in items):
+        raise pytest.UsageError("xdist does not group scenarios by pool; run with --workers 0")
+
+
+def is_last_of_pool(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """Whether the scenario that comes next, if any, is on another pool."""
+    return nextitem is None or _pool_of(nextitem) != _pool_of(item)
 
 
 def keep_plan(state: RunState) -> None:
@@ -194,5 +212,5 @@ def _recorder(state: RunState, planned: Planned, declared: list[str]) -> Recorde
 
     # the shard is opened by the worker that runs the scenario, not by each that collects it
     return Recorder(
-        planned, lambda: state.ledger(planned.pool), state.now, attach_verdict, declared
+        planned, lambda: state.ledger(planned.pool), state.pools.now, attach_verdict, declared
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.clock import Clock, WallClock
+from harness.clock import WallClock
 from harness.report.ledger import Ledger
 from harness.report.outcome import Summary, exit_status
 from harness.report.rundir import RunDirectory, RunInfo, new_run_id
@@ -15,9 +15,12 @@ from harness.session import finish
 from harness.session.choice import Choice, UserMistake, choose
 from harness.session.labs import LabChoice
 from harness.session.plan import Plan
+from harness.session.pools import Pools
 
 DEFAULT_INVENTORY = Path("inventory") / "twin.yaml"
 USER_MISTAKE = 2
+RUN_ID = "hil_run_id"
+"""Under this key the controller tells its workers the run's id."""
 INTERRUPTED = 130
 
 
@@ -33,10 +36,13 @@ class RunState:
     controls: bool
     plan_only: bool
     wall: WallClock = field(default_factory=WallClock)
-    clock: Clock | None = None
     plan: Plan = field(default_factory=Plan)
     summary: Summary | None = None
     _ledgers: dict[str, Ledger] = field(default_factory=dict)
+    pools: Pools = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pools = Pools(self.choice_of_lab(), self.ledger)
 
     @staticmethod
     def begin(config: pytest.Config, root: Path) -> RunState:
@@ -51,10 +57,11 @@ class RunState:
             pytest.exit(str(mistake), returncode=USER_MISTAKE)
         wall = WallClock()
         started = wall.now()
-        options.run_id = options.run_id or new_run_id(started, choice.inventory.name)
-        directory = RunDirectory(options.out.resolve(), options.run_id)
+        told = getattr(config, "workerinput", {}).get(RUN_ID, options.run_id)
+        run_id = told or new_run_id(started, choice.inventory.name)
+        directory = RunDirectory(options.out.resolve(), run_id)
         info = RunInfo(
-            run_id=options.run_id,
+            run_id=run_id,
             lab=choice.inventory.name,
             lane=choice.lane,
             started=started,
@@ -78,20 +85,11 @@ class RunState:
             options.attach,
         )
 
-    def now(self) -> float:
-        """The lab's time; before there is a lab, the epoch: no time of the runner's own."""
-        return self.clock.now() if self.clock is not None else 0.0
-
     def ledger(self, pool: str) -> Ledger:
         """The shard that a pool's scenarios write."""
         if pool not in self._ledgers:
             self._ledgers[pool] = Ledger(self.directory.path, finish.shard_of(pool))
         return self._ledgers[pool]
-
-    def log_of(self, pool: str) -> finish.Log:
-        """Where bring-up of a pool says what it does."""
-        ledger = self.ledger(pool)
-        return lambda kind, text: ledger.note(kind, text, at=self.now())
 
     def adopt_plan(self) -> None:
         """Take the plan that a worker wrote, once, and put it into the ledger."""
@@ -120,6 +118,8 @@ class RunState:
         why = "the run was interrupted" if interrupted else ""
         self.summary = finish.finish(self.directory, self.plan, why)
         status = INTERRUPTED if interrupted else exit_status(self.summary)
+        # every claim may hold and a pool still not have gone
+        status = status or int(pytest_status == pytest.ExitCode.TESTS_FAILED)
         finish.write_reports(
             self.directory, self.info, self.summary, status, self.wall.now(), self.root
         )

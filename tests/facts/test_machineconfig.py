@@ -185,3 +185,12 @@ def test_any_text_is_read_or_unread(text: str) -> None:
     for found in (read(text), image(text)):
         assert found.origin.raw == text
         assert not isinstance(found, Unread) or found.reason
+
+
+@pytest.mark.parametrize("nothing", ["", " null", " ~", " {}"])
+def test_a_kernel_section_without_a_value_declares_nothing(nothing: str) -> None:
+    text = f"machine:\n  kernel:{nothing}\n  modules:\n  - name: nvidia\n  install: {{}}\n"
+    found = rendered_modules(text, at=0.0, source="x")
+    assert isinstance(found, RenderedModules)
+    assert (found.present_block, found.modules) == (True, ())
+    assert found.misplaced == ("machine.modules",)

@@ -14,8 +14,8 @@ from harness.twin.apiserver.discovery import Discovery
 from harness.twin.apiserver.resources import Obj, Resource
 
 _PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
-# Not strategic merge: where it is listed kubectl wants every field's schema to build the patch from,
-# and where it is not it builds it from the types it has compiled in.
+# Not strategic merge: where it is listed, kubectl wants every field's schema to build the patch;
+# where it is not, it builds it from the types it has compiled in.
 _PATCHES = (
     "application/apply-patch+yaml",
     "application/json-patch+json",

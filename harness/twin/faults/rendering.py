@@ -80,7 +80,7 @@ FAULTS = (
     ),
     Fault(
         id="modules-indented-wrong",
-        sentence="The module list is rendered one level too far out: valid YAML that loads nothing.",
+        sentence="The module list is rendered one level too far out: valid YAML, loads nothing.",
         seen="the config's text contains all four names; machine.kernel.modules does not exist",
         wrong_diagnosis="none: a search in the text passes",
         breaks=frozenset({"render-modules", "modules-live", "driver-sees-gpu"}),

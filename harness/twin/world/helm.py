@@ -25,6 +25,7 @@ from harness.twin.world.objects import (
     terminating,
 )
 from harness.twin.world.pool_chart import TEMPLATE_LABEL
+from harness.twin.world.pool_disk import Release
 from harness.twin.world.projection import APPLICATION, APPLICATIONS, NODES
 from harness.twin.world.reconcile import Activities, Queue
 
@@ -173,7 +174,7 @@ class HelmController:
             return []
         metadata = release["metadata"]
         values = deep(release, "spec", "values") or {}
-        context = pool_chart.Release(metadata["name"], metadata["namespace"], self._cluster.find)
+        context = Release(metadata["name"], metadata["namespace"], self._cluster.find)
         manifests = pool_chart.render(values, context, self._world.chart)
         return [self._marked(manifest, release) for manifest in manifests]
 

@@ -194,7 +194,7 @@ class Hosts:
 
     def _admit(self, pod: Obj) -> None:
         current = self._cluster.current(pod)
-        if current is None or terminating(current):
+        if current is None or terminating(current) or deep(current, "status", "startTime"):
             return
         missing = self._allocate(current)
         if missing:

@@ -13,6 +13,7 @@ from harness.twin.world.conditions import Condition
 from harness.twin.world.heartbeats import LEASES, node_conditions
 from harness.twin.world.objects import (
     CDI,
+    COZY,
     HELM,
     INSTANCETYPE,
     KAMAJI,
@@ -20,6 +21,7 @@ from harness.twin.world.objects import (
     PIRAEUS,
     STORAGE,
     Obj,
+    encode,
 )
 
 if TYPE_CHECKING:
@@ -291,7 +293,63 @@ def _platform(now: float) -> list[Obj]:
     ]
     for obj in (linstor, *satellites):
         _settled(obj, now)
-    return [store, linstor, *satellites]
+    return [store, linstor, *satellites, _package(now), *_definitions(), *_platform_values()]
+
+
+def _package(now: float) -> Obj:
+    package: Obj = {
+        "apiVersion": COZY,
+        "kind": "Package",
+        "metadata": {"name": "cozystack.cozystack-platform"},
+        "spec": {
+            "variant": "isp-full",
+            "components": {"platform": {"values": {"bundles": {"enabledPackages": []}}}},
+        },
+    }
+    ready = conditions.true("Ready", "ReconciliationSucceeded", "reconciliation succeeded")
+    conditions.write(package, now, ready, metav1=True)
+    return package
+
+
+def _definitions() -> list[Obj]:
+    return [
+        {
+            "apiVersion": COZY,
+            "kind": "ApplicationDefinition",
+            "metadata": {"name": one.chart},
+            "spec": {
+                "application": {
+                    "kind": one.kind,
+                    "plural": one.plural,
+                    "singular": one.kind.lower(),
+                    "openAPISchema": '{"type":"object"}',
+                },
+                "release": {
+                    "prefix": one.prefix,
+                    "chartRef": {
+                        "kind": "ExternalArtifact",
+                        "name": f"cozystack-{one.chart}",
+                        "namespace": "cozy-system",
+                    },
+                },
+            },
+        }
+        for one in projection.APPLICATIONS
+    ]
+
+
+def _platform_values() -> list[Obj]:
+    """The Secret that every application's HelmRelease takes platform values from."""
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "cozystack-values", "namespace": space},
+            "type": "Opaque",
+            "data": {"values.yaml": encode("_cluster: {}\n")},
+        }
+        for space in ("tenant-root", "tenant-hil")
+    ]
 
 
 def _settled(obj: Obj, now: float) -> None:

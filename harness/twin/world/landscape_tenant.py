@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.twin.world import conditions, projection
+from harness.twin.world import conditions, pods, projection
 from harness.twin.world.heartbeats import LEASES
 from harness.twin.world.landscape import DATASTORE, MANAGER, adopt, namespace
 from harness.twin.world.objects import (
@@ -41,7 +41,7 @@ def build(world: World, name: str, space: str) -> None:
         "controlPlane": {"replicas": 2},
         "addons": {"gpuOperator": {"enabled": True}},
     }
-    release = adopt(world, projection.KUBERNETES, name, space, values)
+    adopt(world, projection.KUBERNETES, name, space, values)
     for secret in _secrets(full, space):
         world.cluster.create(secret, manager="kamaji")
     for obj in _control_plane(full, space, world.engine.now):
@@ -49,7 +49,7 @@ def build(world: World, name: str, space: str) -> None:
         if obj["kind"] == "Cluster":
             _link(world, made, full, space)
     world.cluster.create(_monitor(name, full, space), manager="helm-controller")
-    _deployments(world, full, space, release)
+    _deployments(world, full, space)
     _inside(world.tenant_clusters[name])
 
 
@@ -276,9 +276,8 @@ def _monitor(name: str, full: str, space: str) -> Obj:
     }
 
 
-def _deployments(world: World, full: str, space: str, release: Obj) -> None:
+def _deployments(world: World, full: str, space: str) -> None:
     """The control plane's Deployment and its pods, and the controllers beside it."""
-    del release
     for suffix, replicas in (("", 2), ("-cluster-autoscaler", 1), ("-kccm", 1)):
         name = f"{full}{suffix}"
         labels = {"kamaji.clastix.io/name": full} if not suffix else {"app": name}
@@ -318,6 +317,8 @@ def _deployments(world: World, full: str, space: str, release: Obj) -> None:
                 ),
                 "spec": {"nodeName": f"hv-{1 + index}", "containers": [container]},
             }
+            pods.creating(pod, f"192.168.100.{11 + index}", world.engine.now)
+            pods.running(pod, f"10.244.{index}.{10 + len(name)}", world.engine.now)
             world.cluster.create(pod, manager=MANAGER)
 
 

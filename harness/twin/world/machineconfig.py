@@ -35,6 +35,10 @@ class MachineConfig:
     node_labels: Mapping[str, str]
 
 
+# what Talos' decoder takes as nothing; the loader keeps a plain null as its text
+_EMPTY = (None, "", "~", "null", "Null", "NULL")
+
+
 def parse(text: str) -> MachineConfig:
     """Read a machine configuration (YAML, one or more documents). Raises MachineConfigError."""
     machine = _section(_v1alpha1(text), "machine", required=True)
@@ -62,7 +66,7 @@ def _v1alpha1(text: str) -> Mapping[str, Any]:
 
 def _section(parent: Mapping[str, Any], key: str, *, required: bool = False) -> Mapping[str, Any]:
     value = parent.get(key)
-    if value in (None, "") and not required:
+    if value in _EMPTY and not required:
         return {}
     if not isinstance(value, dict):
         raise MachineConfigError(f"{key}: expected a mapping, got {value!r}")
@@ -82,7 +86,7 @@ def _labels(section: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _modules(value: Any) -> tuple[ModuleSpec, ...]:
-    if value in (None, ""):
+    if value in _EMPTY:
         return ()
     if not isinstance(value, list):
         raise MachineConfigError(f"machine.kernel.modules: expected a list, got {value!r}")

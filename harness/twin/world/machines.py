@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.twin.world import conditions
-from harness.twin.world.capi import MANAGER, machines_named_after
+from harness.twin.world.capi import MANAGER
 from harness.twin.world.conditions import Condition
 from harness.twin.world.objects import (
     BOOTSTRAP,
@@ -79,7 +79,7 @@ class Machines:
         if FINALIZER not in (machine["metadata"].get("finalizers") or ()):
             self._cluster.add_finalizer(machine, FINALIZER, manager=MANAGER)
             return
-        config, infrastructure = machines_named_after(self._world, machine)
+        config, infrastructure = _parts_of(self._world, machine)
         for part in (config, infrastructure):
             if part is not None:
                 self._adopt(part, machine)
@@ -183,7 +183,7 @@ class Machines:
     def _take_down(self, machine: Obj) -> None:
         """Drain, delete the VM, the bootstrap, the Node: in this order, one at a time."""
         self._mark_deleting(machine)
-        config, infrastructure = machines_named_after(self._world, machine)
+        config, infrastructure = _parts_of(self._world, machine)
         tenant = self._tenant(machine)
         node = tenant.find("v1", "Node", "", machine["metadata"]["name"]) if tenant else None
         uid = machine["metadata"]["uid"]
@@ -355,3 +355,16 @@ def _node_health(node: Obj | None, *, referred: bool) -> Condition:
     if ready.get("status") == "Unknown" or not ready:
         return conditions.unknown("NodeHealthy", "NodeConditionsFailed", text)
     return conditions.false("NodeHealthy", "NodeConditionsFailed", text, "Warning")
+
+
+def _parts_of(world: World, machine: Obj) -> tuple[Obj | None, Obj | None]:
+    """A Machine's TalosConfig and KubevirtMachine, as they are now."""
+    cluster, namespace = world.cluster, machine["metadata"]["namespace"]
+    config = deep(machine, "spec", "bootstrap", "configRef") or {}
+    infrastructure = deep(machine, "spec", "infrastructureRef") or {}
+    return (
+        cluster.find(config["apiVersion"], config["kind"], namespace, config["name"])
+        if config
+        else None,
+        cluster.find(INFRA, "KubevirtMachine", namespace, infrastructure.get("name", "")),
+    )

@@ -6,18 +6,15 @@ Objects and their names: objects.md section 1; refusals: clone_path.md section 3
 from __future__ import annotations
 
 import copy
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from harness.twin.world import pool_machineconfig
+from harness.twin.world import pool_disk, pool_machineconfig
 from harness.twin.world.chart_behaviour import ChartBehaviour, RenderRefused
 from harness.twin.world.images import VANILLA
 from harness.twin.world.objects import (
     BOOTSTRAP,
     CAPI,
-    CDI,
     COZY,
     INFRA,
     KAMAJI,
@@ -27,11 +24,11 @@ from harness.twin.world.objects import (
     meta,
     quantity,
 )
+from harness.twin.world.pool_disk import HELPERS, NODEGROUP, PUBLIC, Disk, Release
 from harness.twin.world.pool_machineconfig import KUBERNETES, Pool
 
 RELEASE_PREFIX = "kubernetes-nodes-"
 PARENT_PREFIX = "kubernetes-"
-PUBLIC = "cozy-public"
 RECONCILE_LABEL = "cozystack.io/talos-reconcile"
 TEMPLATE_LABEL = "cozystack.io/kubernetes-nodes-release"
 GOLDEN = "kubernetes-worker-image.cozystack.io/golden"
@@ -43,11 +40,6 @@ DEPLOYMENT_NAME = "cluster.x-k8s.io/deployment-name"
 ROLE = "cluster.x-k8s.io/role"
 SYSTEM_DISK = "disk-system"
 
-_NODEGROUP = "kubernetes-nodes/templates/nodegroup.yaml"
-_HELPERS = "kubernetes-nodes/templates/_helpers.tpl"
-_SCHEMATIC = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-_RELEASE = re.compile(r"^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$")
-_URL = re.compile(r"^https?://[^\s\"']+$")
 
 # objects.md section 2.1. kernelModules and osImage have no default anywhere: their absence means
 # something.
@@ -78,42 +70,13 @@ DEFAULTS: Obj = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
-    """What Helm knows beside the values. ``find`` is the chart's ``lookup``."""
-
-    name: str
-    namespace: str
-    find: Callable[[str, str, str, str], Obj | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Disk:
-    """Where the system disk comes from: ``form`` is ``""``, ``factory`` or ``builtin``."""
-
-    form: str
-    schematic: str
-    version: str
-    factory: str
-
-    @property
-    def golden(self) -> str:
-        """Name of the catalogue DataVolume (clone_path.md section 1)."""
-        return f"talos-worker-{self.schematic}-{self.version}"
-
-    @property
-    def url(self) -> str:
-        """The image's address at the factory."""
-        return f"{self.factory}/image/{self.schematic}/{self.version}/openstack-amd64.raw.xz"
-
-
 def render(values: Mapping[str, Any], release: Release, chart: ChartBehaviour) -> list[Obj]:
     """The release's manifests. Raises RenderRefused."""
     full = merged(DEFAULTS, values)
     cluster = _parent(full, release)
     if not chart.ignore_awaiting_etcd and not _has_etcd(release, cluster):
         return [_awaiting_etcd(release)]
-    disk = _disk(full, release)
+    disk = pool_disk.resolve(full, release)
     pool = Pool(cluster, _pool_name(full, release), release.namespace, disk.schematic, disk.version)
     _check_sizes(full)
     machine_template = _machine_template(full, pool, disk)
@@ -149,11 +112,11 @@ def _refuse(where: str, text: str) -> RenderRefused:
 
 def _parent(values: Obj, release: Release) -> str:
     if not values.get("cluster"):
-        raise _refuse(f"{_HELPERS}:9:4", "cluster is required: the name of the parent Kubernetes")
+        raise _refuse(f"{HELPERS}:9:4", "cluster is required: the name of the parent Kubernetes")
     cluster = values["clusterReleaseName"] or f"{PARENT_PREFIX}{values['cluster']}"
     if release.find(CAPI, "Cluster", release.namespace, cluster) is None:
         text = f"parent cluster {cluster} not found in namespace {release.namespace}"
-        raise _refuse(f"{_HELPERS}:24:4", text)
+        raise _refuse(f"{HELPERS}:24:4", text)
     return str(cluster)
 
 
@@ -163,7 +126,7 @@ def _pool_name(values: Obj, release: Release) -> str:
     if pool == release.name or not pool:
         shown = release.name.removeprefix(RELEASE_PREFIX)
         text = f"KubernetesNodes {shown} must be named <cluster>-<pool>: {values['cluster']}-..."
-        raise _refuse(f"{_HELPERS}:16:4", text)
+        raise _refuse(f"{HELPERS}:16:4", text)
     return pool
 
 
@@ -183,72 +146,14 @@ def _awaiting_etcd(release: Release) -> Obj:
     }
 
 
-def _disk(values: Obj, release: Release) -> Disk:
-    image = values.get("osImage") or {}
-    if "builtin" in image and "factory" in image:
-        text = "set only one of osImage.builtin or osImage.factory"
-        raise _refuse(f"{_NODEGROUP}:31:8", text)
-    form = next((key for key in ("factory", "builtin") if key in image), "")
-    own = (image.get(form) or {}) if form else {}
-    talos = values["talos"]
-    disk = Disk(
-        form,
-        str(own.get("schematicID") or talos["schematicID"]),
-        str(own.get("version") or talos["version"]),
-        str(own.get("imageFactoryURL", talos["imageFactoryURL"]) or "").rstrip("/"),
-    )
-    _check_disk(disk, str(talos["version"]))
-    if form == "builtin":
-        _check_golden(disk, values, release)
-    return disk
-
-
-def _check_disk(disk: Disk, talos_version: str) -> None:
-    if not _SCHEMATIC.match(disk.schematic):
-        text = f"schematicID {disk.schematic!r} is not a plain lowercase alphanumeric identifier"
-        raise _refuse(f"{_HELPERS}:52:6", text)
-    for version in (talos_version, disk.version):
-        if not _RELEASE.match(version):
-            text = f"version {version!r} is not a vMAJOR.MINOR.PATCH release"
-            raise _refuse(f"{_HELPERS}:58:6", text)
-    if disk.form != "builtin" and not _URL.match(disk.factory):
-        text = f"imageFactoryURL {disk.factory!r} is not a plain http(s) URL"
-        raise _refuse(f"{_HELPERS}:64:6", text)
-
-
-def _check_golden(disk: Disk, values: Obj, release: Release) -> None:
-    golden = release.find(CDI, "DataVolume", PUBLIC, disk.golden)
-    if golden is None:
-        text = (
-            f"osImage.builtin requested golden DataVolume {disk.golden}, not found in {PUBLIC}; "
-            "enable package cozystack.kubernetes-worker-image and list this image"
-        )
-        raise _refuse(f"{_HELPERS}:80:8", text)
-    if deep(golden, "status", "phase") == "Failed":
-        text = f"golden DataVolume {disk.golden} failed to import (phase Failed)"
-        raise _refuse(f"{_HELPERS}:84:8", text)
-    storage = deep(golden, "spec", "storage") or {}
-    klass = storage.get("storageClassName", "")
-    if klass != values["storageClass"]:
-        text = (
-            f"storageClass {values['storageClass']} differs from golden image {klass}. "
-            "Neither side can be moved in place"
-        )
-        raise _refuse(f"{_HELPERS}:91:8", text)
-    size = deep(storage, "resources", "requests", "storage") or "0"
-    if quantity(values["diskSize"]) < quantity(size):
-        text = f"diskSize {values['diskSize']} is smaller than golden image {disk.golden}"
-        raise _refuse(f"{_HELPERS}:96:8", f"{text} storage {size}")
-
-
 def _check_sizes(values: Obj) -> None:
     given = sorted(key for key in ("cpu", "memory") if values["resources"].get(key))
     if len(given) == 1:
-        raise _refuse(f"{_NODEGROUP}:44:8", "resources: set both cpu and memory, or neither")
+        raise _refuse(f"{NODEGROUP}:44:8", "resources: set both cpu and memory, or neither")
     if values["version"] not in KUBERNETES:
         known = ", ".join(KUBERNETES)
         text = f"unknown Kubernetes version {values['version']!r}; known: {known}"
-        raise _refuse(f"{_NODEGROUP}:49:8", text)
+        raise _refuse(f"{NODEGROUP}:49:8", text)
 
 
 def _machine_template(values: Obj, pool: Pool, disk: Disk) -> Obj:

@@ -19,6 +19,7 @@ from harness.twin.world import (
     kinds,
     landscape,
     landscape_tenant,
+    machinesets,
     podsecurity,
     projection,
     talos_reconcile,
@@ -116,7 +117,7 @@ class World:
         self.helm = HelmController(self)
         self.jobs = talos_reconcile.Jobs(self)
         self.deployments = capi.Deployments(self)
-        self.sets = capi.Sets(self)
+        self.sets = machinesets.Sets(self)
         self.machines = Machines(self)
         self.bootstrap = TalosBootstrap(self)
         self.health_checks = HealthChecks(self)

@@ -121,9 +121,7 @@ class Cluster:
         )
 
     def _server(self) -> ApiServer:
-        return ApiServer(
-            self.store, self.backend, authority=self.authority, request_log=self.log
-        )
+        return ApiServer(self.store, self.backend, authority=self.authority, request_log=self.log)
 
     def wait(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
@@ -211,7 +209,9 @@ class Cluster:
     def pod(self, name: str = "web", *containers: str) -> Obj:
         spec = {
             "nodeName": "node-1",
-            "containers": [{"name": c, "image": "example.org/i:1"} for c in containers or ("main",)],
+            "containers": [
+                {"name": c, "image": "example.org/i:1"} for c in containers or ("main",)
+            ],
         }
         made = self.make(named("v1", "Pod", name, "default", spec=spec))
 

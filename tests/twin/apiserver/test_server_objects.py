@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
-def widget(name="one", **spec):
+def widget(name: str = "one", **spec: Any) -> Any:
     return {
         "apiVersion": "example.org/v1",
         "kind": "Widget",
@@ -22,18 +23,18 @@ def widget(name="one", **spec):
     }
 
 
-def config(name, **data):
+def config(name: str, **data: Any) -> Any:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-def refusal(answer):
+def refusal(answer: Any) -> Any:
     body = answer.json
     assert (body["kind"], body["apiVersion"], body["status"]) == ("Status", "v1", "Failure")
     assert body["code"] == answer.status
     return answer.status, body["reason"], body["message"]
 
 
-def test_created_object_is_read_back_alone_and_in_its_list(cluster):
+def test_created_object_is_read_back_alone_and_in_its_list(cluster: Any) -> None:
     made = cluster.post(CM, config("a", x="1"))
     assert made.status == 201
     assert cluster.get(f"{CM}/a").json == made.json
@@ -44,24 +45,26 @@ def test_created_object_is_read_back_alone_and_in_its_list(cluster):
 
 
 @pytest.mark.parametrize("path", ["/version/", "//api//v1/", "/api/v1/namespaces/default/"])
-def test_doubled_and_trailing_slashes_do_not_count(cluster, path):
+def test_doubled_and_trailing_slashes_do_not_count(cluster: Any, path: str) -> None:
     assert cluster.get(path).status == 200
 
 
-def test_names_are_percent_decoded(cluster):
+def test_names_are_percent_decoded(cluster: Any) -> None:
     cluster.allow("system:a:b")
     path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Aa%3Ab"
     assert cluster.get(path).json["metadata"]["name"] == "system:a:b"
 
 
-def test_list_across_namespaces_by_labels_and_fields(cluster):
+def test_list_across_namespaces_by_labels_and_fields(cluster: Any) -> None:
     for name in ("a", "b"):
         made = config(name)
         made["metadata"]["labels"] = {"which": name}
         cluster.post(CM, made)
 
-    def names(query):
-        return [o["metadata"]["name"] for o in cluster.get("/api/v1/configmaps" + query).json["items"]]
+    def names(query: str) -> Any:
+        return [
+            o["metadata"]["name"] for o in cluster.get("/api/v1/configmaps" + query).json["items"]
+        ]
 
     assert names("") == ["a", "b"]
     assert names("?labelSelector=which%3Db") == ["b"]
@@ -69,7 +72,7 @@ def test_list_across_namespaces_by_labels_and_fields(cluster):
     assert refusal(cluster.get("/api/v1/configmaps?fieldSelector=data.x%3D1"))[0] == 400
 
 
-def test_pages_show_one_revision_and_count_what_is_left(cluster):
+def test_pages_show_one_revision_and_count_what_is_left(cluster: Any) -> None:
     for name in "abc":
         cluster.post(CM, config(name))
     first = cluster.get(f"{CM}?limit=2").json
@@ -82,7 +85,7 @@ def test_pages_show_one_revision_and_count_what_is_left(cluster):
     assert "continue" not in rest["metadata"]
 
 
-def test_an_expired_continue_is_410(cluster):
+def test_an_expired_continue_is_410(cluster: Any) -> None:
     for name in "abc":
         cluster.post(CM, config(name))
     token = cluster.get(f"{CM}?limit=1").json["metadata"]["continue"]
@@ -103,12 +106,14 @@ def test_an_expired_continue_is_410(cluster):
         ("limit=many", 400),
     ],
 )
-def test_list_parameters_that_cannot_be_honoured_are_refused(cluster, query, status):
+def test_list_parameters_that_cannot_be_honoured_are_refused(
+    cluster: Any, query: str, status: int
+) -> None:
     cluster.post(CM, config("a"))
     assert refusal(cluster.get(f"{CM}?{query}"))[0] == status
 
 
-def test_body_may_be_yaml_whose_dates_stay_text(cluster):
+def test_body_may_be_yaml_whose_dates_stay_text(cluster: Any) -> None:
     text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\ndata: {on-day: 2026-01-01}\n"
     made = cluster.post(CM, text, content_type="application/yaml")
     assert (made.status, made.json["data"]) == (201, {"on-day": "2026-01-01"})
@@ -127,16 +132,18 @@ def test_body_may_be_yaml_whose_dates_stay_text(cluster):
         (b"", "application/json", 400),
     ],
 )
-def test_bodies_that_cannot_be_read_are_refused(cluster, body, media, status):
+def test_bodies_that_cannot_be_read_are_refused(
+    cluster: Any, body: Any, media: str, status: int
+) -> None:
     assert refusal(cluster.post(CM, body, content_type=media))[0] == status
 
 
-def test_a_body_that_is_too_large_is_refused(cluster):
+def test_a_body_that_is_too_large_is_refused(cluster: Any) -> None:
     body = b'{"data": "' + b"x" * (3 * 1024 * 1024) + b'"}'
     assert refusal(cluster.post(CM, body))[:2] == (413, "RequestEntityTooLarge")
 
 
-def test_put_replaces_and_needs_the_version_it_was_read_at(cluster):
+def test_put_replaces_and_needs_the_version_it_was_read_at(cluster: Any) -> None:
     made = cluster.post(CM, config("a", x="1")).json
     made["data"] = {"x": "2"}
     assert cluster.ask("PUT", f"{CM}/a", made).json["data"] == {"x": "2"}
@@ -144,7 +151,7 @@ def test_put_replaces_and_needs_the_version_it_was_read_at(cluster):
     assert refusal(cluster.ask("PUT", f"{CM}/a", made))[:2] == (409, "Conflict")
 
 
-def test_main_resource_and_status_ignore_each_others_half(cluster):
+def test_main_resource_and_status_ignore_each_others_half(cluster: Any) -> None:
     cluster.post(WIDGETS, widget(size=1))
     both = {"spec": {"size": 2}, "status": {"phase": "Ready"}}
     main = cluster.ask("PATCH", f"{WIDGETS}/one", both, content_type=MERGE).json
@@ -155,7 +162,7 @@ def test_main_resource_and_status_ignore_each_others_half(cluster):
     assert cluster.get(f"{WIDGETS}/one/status").json == status
 
 
-def test_scale_is_read_and_written_as_autoscaling(cluster):
+def test_scale_is_read_and_written_as_autoscaling(cluster: Any) -> None:
     cluster.post(WIDGETS, widget(replicas=1))
     body = {"spec": {"replicas": 4}}
     scaled = cluster.ask("PATCH", f"{WIDGETS}/one/scale", body, content_type=MERGE).json
@@ -164,10 +171,10 @@ def test_scale_is_read_and_written_as_autoscaling(cluster):
     assert cluster.get(f"{WIDGETS}/one").json["spec"]["replicas"] == 4
 
 
-def test_patch_types(cluster):
+def test_patch_types(cluster: Any) -> None:
     cluster.post(WIDGETS, widget(size=1, colour="red"))
 
-    def patched(body, media):
+    def patched(body: Any, media: str) -> Any:
         return cluster.ask("PATCH", f"{WIDGETS}/one", body, content_type=media)
 
     assert patched({"spec": {"colour": None}}, MERGE).json["spec"] == {"size": 1}
@@ -178,7 +185,7 @@ def test_patch_types(cluster):
     assert refusal(patched({"spec": {}}, "application/json"))[0] == 415
 
 
-def test_strategic_merge_keeps_keyed_lists_of_built_in_kinds(cluster):
+def test_strategic_merge_keeps_keyed_lists_of_built_in_kinds(cluster: Any) -> None:
     cluster.pod("web", "main", "side")
     patch = {"spec": {"containers": [{"name": "side", "image": "example.org/i:2"}]}}
     path = "/api/v1/namespaces/default/pods/web"
@@ -187,7 +194,9 @@ def test_strategic_merge_keeps_keyed_lists_of_built_in_kinds(cluster):
     assert images == {"main": "example.org/i:1", "side": "example.org/i:2"}
 
 
-def test_server_side_apply_creates_from_yaml_then_conflicts_with_another_manager(cluster):
+def test_server_side_apply_creates_from_yaml_then_conflicts_with_another_manager(
+    cluster: Any,
+) -> None:
     text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '1'}\n"
     path = f"{CM}/a?fieldManager="
     assert cluster.ask("PATCH", path + "one", text, content_type=APPLY).status == 201
@@ -203,14 +212,14 @@ def test_server_side_apply_creates_from_yaml_then_conflicts_with_another_manager
     assert refusal(unforced)[0] == 409
 
 
-def test_apply_needs_a_manager_and_others_may_not_force(cluster):
+def test_apply_needs_a_manager_and_others_may_not_force(cluster: Any) -> None:
     cluster.config_map("a")
     assert refusal(cluster.ask("PATCH", f"{CM}/a", {}, content_type=APPLY))[0] == 422
     forced = cluster.ask("PATCH", f"{CM}/a?force=true", {}, content_type=MERGE)
     assert refusal(forced)[0] == 422
 
 
-def test_the_manager_defaults_to_the_user_agents_first_word(cluster):
+def test_the_manager_defaults_to_the_user_agents_first_word(cluster: Any) -> None:
     text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '1'}\n"
     cluster.ask("PATCH", f"{CM}/a?fieldManager=one", text, content_type=APPLY)
     change = {"data": {"y": "1"}}
@@ -228,7 +237,9 @@ def test_the_manager_defaults_to_the_user_agents_first_word(cluster):
         ("DELETE", CM, {"dryRun": ["All"]}),
     ],
 )
-def test_a_dry_run_answers_and_changes_nothing(cluster, method, path, body):
+def test_a_dry_run_answers_and_changes_nothing(
+    cluster: Any, method: str, path: str, body: Any
+) -> None:
     before = cluster.config_map("a", x="1")
     media = MERGE if method == "PATCH" else "application/json"
     answer = cluster.ask(method, f"{path}?dryRun=All", body, content_type=media)
@@ -236,11 +247,11 @@ def test_a_dry_run_answers_and_changes_nothing(cluster, method, path, body):
     assert cluster.get(CM).json["items"] == [before]
 
 
-def test_an_unknown_dry_run_is_refused(cluster):
+def test_an_unknown_dry_run_is_refused(cluster: Any) -> None:
     assert refusal(cluster.post(f"{CM}?dryRun=Some", config("a")))[0] == 422
 
 
-def test_delete_answers_success_or_the_object_that_finalizers_hold(cluster):
+def test_delete_answers_success_or_the_object_that_finalizers_hold(cluster: Any) -> None:
     cluster.config_map("a")
     gone = cluster.ask("DELETE", f"{CM}/a").json
     assert (gone["status"], gone["details"]["name"], gone["details"]["kind"]) == (
@@ -258,7 +269,7 @@ def test_delete_answers_success_or_the_object_that_finalizers_hold(cluster):
     assert cluster.get(f"{CM}/b").status == 404
 
 
-def test_delete_honours_preconditions_in_its_body(cluster):
+def test_delete_honours_preconditions_in_its_body(cluster: Any) -> None:
     cluster.config_map("a")
     body = {"preconditions": {"uid": "another"}}
     assert refusal(cluster.ask("DELETE", f"{CM}/a", body))[:2] == (409, "Conflict")
@@ -266,7 +277,7 @@ def test_delete_honours_preconditions_in_its_body(cluster):
     assert cluster.get(f"{CM}/a").status == 200
 
 
-def test_delete_collection_takes_what_is_selected(cluster):
+def test_delete_collection_takes_what_is_selected(cluster: Any) -> None:
     for name in "ab":
         made = config(name)
         made["metadata"]["labels"] = {"which": name}
@@ -275,7 +286,7 @@ def test_delete_collection_takes_what_is_selected(cluster):
     assert [o["metadata"]["name"] for o in cluster.get(CM).json["items"]] == ["b"]
 
 
-def test_eviction_deletes_the_pod(cluster):
+def test_eviction_deletes_the_pod(cluster: Any) -> None:
     cluster.make(
         {
             "apiVersion": "v1",
@@ -310,12 +321,12 @@ def test_eviction_deletes_the_pod(cluster):
         ("GET", "/api/v1/namespaces/default/pods/p/portforward", 404),
     ],
 )
-def test_what_is_not_served_is_refused(cluster, method, path, status):
+def test_what_is_not_served_is_refused(cluster: Any, method: str, path: str, status: int) -> None:
     body = {} if method in ("POST", "PUT", "PATCH") else None
     assert refusal(cluster.ask(method, path, body))[0] == status
 
 
-def test_only_json_is_given(cluster):
+def test_only_json_is_given(cluster: Any) -> None:
     cluster.config_map("a")
     protobuf = "application/vnd.kubernetes.protobuf"
     assert refusal(cluster.get(f"{CM}/a", accept=protobuf))[:2] == (406, "NotAcceptable")
@@ -323,7 +334,7 @@ def test_only_json_is_given(cluster):
     assert cluster.get(f"{CM}/a", accept="*/*").status == 200
 
 
-def test_metadata_only(cluster):
+def test_metadata_only(cluster: Any) -> None:
     made = cluster.config_map("a", x="1")
     accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
     listed = cluster.get(CM, accept=accept).json
@@ -332,7 +343,7 @@ def test_metadata_only(cluster):
     assert "data" not in listed["items"][0]
 
 
-def test_what_is_not_http_is_answered_with_a_status(cluster):
+def test_what_is_not_http_is_answered_with_a_status(cluster: Any) -> None:
     raw = socket.create_connection(("127.0.0.1", cluster.server.port), timeout=10)
     context = cluster.context("admin", ("system:masters",))
     with context.wrap_socket(raw, server_hostname="127.0.0.1") as connection:
@@ -344,7 +355,7 @@ def test_what_is_not_http_is_answered_with_a_status(cluster):
     assert b'"kind":"Status"' in data
 
 
-def test_the_log_says_what_was_asked(cluster):
+def test_the_log_says_what_was_asked(cluster: Any) -> None:
     cluster.config_map("a")
     cluster.get(f"{CM}/a", user_agent="probe/1")
     cluster.get(f"{CM}?limit=5", user_agent="probe/1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 CM = "/api/v1/namespaces/default/configmaps"
@@ -9,26 +11,26 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 INITIAL = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 
 
-def seen(events):
+def seen(events: Any) -> Any:
     return [(e["type"], e["object"]["metadata"].get("name", "")) for e in events]
 
 
-def label(cluster, name, **labels):
-    def change(obj):
+def label(cluster: Any, name: str, **labels: str) -> Any:
+    def change(obj: Any) -> None:
         obj["metadata"]["labels"] = labels
 
-    def edit():
+    def edit() -> Any:
         return cluster.store.edit("v1", "ConfigMap", "default", name, change, manager="test")
 
     return cluster.run(edit)
 
 
-def delete(cluster, name):
+def delete(cluster: Any, name: str) -> None:
     resource = cluster.store.registry.by_kind("v1", "ConfigMap")
     cluster.run(lambda: cluster.store.delete(resource, "default", name))
 
 
-def test_without_a_version_it_begins_with_what_is_there(cluster):
+def test_without_a_version_it_begins_with_what_is_there(cluster: Any) -> None:
     cluster.config_map("a")
     stream = cluster.watch(f"{CM}?watch=true")
     assert seen(stream.take(1)) == [("ADDED", "a")]
@@ -39,17 +41,17 @@ def test_without_a_version_it_begins_with_what_is_there(cluster):
 
 
 @pytest.mark.parametrize("flag", ["1", "t", "True", "TRUE", ""])
-def test_booleans_are_read_as_go_reads_them(cluster, flag):
+def test_booleans_are_read_as_go_reads_them(cluster: Any, flag: str) -> None:
     cluster.config_map("a")
     assert cluster.watch(f"{CM}?watch={flag}").next()["type"] == "ADDED"
 
 
 @pytest.mark.parametrize("flag", ["0", "false", "False"])
-def test_false_in_any_spelling_is_a_list(cluster, flag):
+def test_false_in_any_spelling_is_a_list(cluster: Any, flag: str) -> None:
     assert cluster.get(f"{CM}?watch={flag}").json["kind"] == "ConfigMapList"
 
 
-def test_it_resumes_after_a_version_without_a_gap_or_a_repeat(cluster):
+def test_it_resumes_after_a_version_without_a_gap_or_a_repeat(cluster: Any) -> None:
     cluster.config_map("a")
     start = cluster.config_map("b")["metadata"]["resourceVersion"]
     cluster.config_map("c")
@@ -58,7 +60,7 @@ def test_it_resumes_after_a_version_without_a_gap_or_a_repeat(cluster):
     assert seen(stream.take(2)) == [("ADDED", "c"), ("ADDED", "d")]
 
 
-def test_a_version_out_of_history_is_an_error_event_in_a_good_stream(cluster):
+def test_a_version_out_of_history_is_an_error_event_in_a_good_stream(cluster: Any) -> None:
     start = cluster.config_map("a")["metadata"]["resourceVersion"]
     for turn in range(70):
         cluster.config_map("a", turn=str(turn))
@@ -83,11 +85,13 @@ def test_a_version_out_of_history_is_an_error_event_in_a_good_stream(cluster):
         ("timeoutSeconds=soon", 400),
     ],
 )
-def test_parameters_that_cannot_be_honoured_are_refused(cluster, query, status):
+def test_parameters_that_cannot_be_honoured_are_refused(
+    cluster: Any, query: str, status: int
+) -> None:
     assert cluster.get(f"{CM}?watch=true&{query}").json["code"] == status
 
 
-def test_initial_events_end_with_an_annotated_bookmark(cluster):
+def test_initial_events_end_with_an_annotated_bookmark(cluster: Any) -> None:
     cluster.config_map("a")
     last = cluster.config_map("b")["metadata"]["resourceVersion"]
     stream = cluster.watch(f"{CM}?watch=true&allowWatchBookmarks=true&{INITIAL}")
@@ -105,7 +109,7 @@ def test_initial_events_end_with_an_annotated_bookmark(cluster):
     assert seen(stream.take(1)) == [("ADDED", "c")]
 
 
-def test_initial_events_may_be_declined(cluster):
+def test_initial_events_may_be_declined(cluster: Any) -> None:
     cluster.config_map("a")
     query = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
     stream = cluster.watch(f"{CM}?watch=true&{query}")
@@ -113,11 +117,11 @@ def test_initial_events_may_be_declined(cluster):
     assert seen(stream.take(1)) == [("ADDED", "b")]
 
 
-def test_bookmarks_come_behind_queued_events_and_only_where_allowed(cluster):
+def test_bookmarks_come_behind_queued_events_and_only_where_allowed(cluster: Any) -> None:
     plain = cluster.watch(f"{CM}?watch=true")
     marked = cluster.watch(f"{CM}?watch=true&allowWatchBookmarks=true")
 
-    def change():
+    def change() -> None:
         for name in "ab":
             obj = {
                 "apiVersion": "v1",
@@ -136,14 +140,14 @@ def test_bookmarks_come_behind_queued_events_and_only_where_allowed(cluster):
     assert seen(plain.take(3)) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
 
 
-def test_a_bookmark_reaches_watches_of_kinds_that_did_not_change(cluster):
+def test_a_bookmark_reaches_watches_of_kinds_that_did_not_change(cluster: Any) -> None:
     stream = cluster.watch("/api/v1/secrets?watch=true&allowWatchBookmarks=true")
     revision = cluster.config_map("a")["metadata"]["resourceVersion"]
     cluster.run(cluster.server.bookmark)
     assert stream.next()["object"]["metadata"]["resourceVersion"] == revision
 
 
-def test_deliveries_count_events_and_not_bookmarks(cluster):
+def test_deliveries_count_events_and_not_bookmarks(cluster: Any) -> None:
     one = cluster.watch(f"{CM}?watch=true&allowWatchBookmarks=true")
     two = cluster.watch("/api/v1/secrets?watch=true")
     before = cluster.run(lambda: cluster.server.deliveries)
@@ -153,7 +157,7 @@ def test_deliveries_count_events_and_not_bookmarks(cluster):
     assert one.status == two.status == 200
 
 
-def test_entering_and_leaving_a_label_selection(cluster):
+def test_entering_and_leaving_a_label_selection(cluster: Any) -> None:
     cluster.config_map("a")
     stream = cluster.watch(f"{CM}?watch=true&labelSelector=on%3Dyes")
     label(cluster, "a", on="yes")
@@ -171,14 +175,14 @@ def test_entering_and_leaving_a_label_selection(cluster):
     assert events[2]["object"]["metadata"]["resourceVersion"] == revision
 
 
-def test_entering_and_leaving_a_field_selection(cluster):
+def test_entering_and_leaving_a_field_selection(cluster: Any) -> None:
     stream = cluster.watch("/api/v1/pods?watch=true&fieldSelector=status.phase%3DRunning")
     cluster.pod("web")
 
-    def fail(obj):
+    def fail(obj: Any) -> None:
         obj["status"] = {"phase": "Failed"}
 
-    def edit():
+    def edit() -> Any:
         return cluster.store.edit(
             "v1", "Pod", "default", "web", fail, manager="t", subresource="status"
         )
@@ -187,7 +191,7 @@ def test_entering_and_leaving_a_field_selection(cluster):
     assert seen(stream.take(2)) == [("ADDED", "web"), ("DELETED", "web")]
 
 
-def test_a_watch_of_one_namespace_hears_of_no_other(cluster):
+def test_a_watch_of_one_namespace_hears_of_no_other(cluster: Any) -> None:
     cluster.make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
     stream = cluster.watch(f"{CM}?watch=true")
     cluster.config_map("away", "other")
@@ -195,7 +199,7 @@ def test_a_watch_of_one_namespace_hears_of_no_other(cluster):
     assert seen(stream.take(1)) == [("ADDED", "here")]
 
 
-def test_a_table_watch_heads_only_its_first_event(cluster):
+def test_a_table_watch_heads_only_its_first_event(cluster: Any) -> None:
     cluster.config_map("a", x="1")
     stream = cluster.watch(f"{CM}?watch=true", accept=TABLE)
     cluster.now += 90
@@ -209,13 +213,13 @@ def test_a_table_watch_heads_only_its_first_event(cluster):
     )
 
 
-def test_it_ends_in_good_order_after_its_time(cluster):
+def test_it_ends_in_good_order_after_its_time(cluster: Any) -> None:
     stream = cluster.watch(f"{CM}?watch=true&timeoutSeconds=1")
     assert stream.ends()
     assert cluster.run(lambda: cluster.server.watches) == ()
 
 
-def test_open_watches_can_be_looked_at_and_ended(cluster):
+def test_open_watches_can_be_looked_at_and_ended(cluster: Any) -> None:
     stream = cluster.watch(f"{CM}?watch=true&labelSelector=a%3Db")
     (watch,) = cluster.run(lambda: cluster.server.watches)
     assert (watch.asked.resource.kind, watch.asked.labels, watch.user) == (
@@ -227,16 +231,16 @@ def test_open_watches_can_be_looked_at_and_ended(cluster):
     assert stream.ends()
 
 
-def test_closing_the_server_ends_watches_in_good_order(cluster):
+def test_closing_the_server_ends_watches_in_good_order(cluster: Any) -> None:
     stream = cluster.watch(f"{CM}?watch=true")
     cluster.wait(cluster.server.close())
     assert stream.ends()
 
 
-def test_a_burst_reaches_every_watch_whole_and_in_order(cluster):
+def test_a_burst_reaches_every_watch_whole_and_in_order(cluster: Any) -> None:
     streams = [cluster.watch(f"{CM}?watch=true") for _ in range(5)]
 
-    def burst():
+    def burst() -> None:
         for turn in range(500):
             obj = {
                 "apiVersion": "v1",

@@ -1,0 +1,64 @@
+"""The pool that a worker holds: one at a time, from its first scenario to its last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from harness.clock import ClockStuck
+from harness.reach.errors import LabError
+from harness.report.ledger import Ledger
+from harness.session.labs import LabChoice
+from harness.twin.process import TwinFailed
+
+if TYPE_CHECKING:
+    from harness.bringup.pool import HeldPool
+    from harness.clock import Clock
+
+Unavailable = (LabError, ClockStuck, TwinFailed)
+
+
+class Pools:
+    """Brings pools up on demand and takes each down when told."""
+
+    def __init__(self, lab: LabChoice, ledger: Callable[[str], Ledger]) -> None:
+        self._lab = lab
+        self._ledger = ledger
+        self._held: HeldPool | None = None
+        self._clock: Clock | None = None
+        self._open = ExitStack()
+        self._failures: dict[str, Exception] = {}
+
+    def now(self) -> float:
+        """The lab's time; before there is a lab, the epoch: no time of the runner's own."""
+        return self._clock.now() if self._clock is not None else 0.0
+
+    def get(self, name: str) -> HeldPool:
+        """The pool, held. One that could not be had is not tried again for its next scenario."""
+        if name in self._failures:
+            raise self._failures[name]
+        if self._held is None or self._held.name != name:
+            self.release()
+            try:
+                self._held = self._bring_up(name)
+            except Unavailable as failure:
+                self._failures[name] = failure
+                self.release()
+                raise
+        return self._held
+
+    def release(self) -> None:
+        """Take down the pool that is held, if any. Raises TakeDownIncomplete."""
+        self._held = None
+        self._open.close()
+        self._clock = None
+
+    def _bring_up(self, name: str) -> HeldPool:
+        from harness.bringup.keeper import hold
+
+        lab = self._open.enter_context(self._lab.open(name))
+        self._clock = lab.clock
+        ledger = self._ledger(name)
+        log = lambda kind, text: ledger.note(kind, text, at=self.now())  # noqa: E731
+        return self._open.enter_context(hold(lab, name, log))
