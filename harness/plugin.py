@@ -153,6 +153,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     recorder = hooks.recorder_of(item)
     if recorder is None:
         return (yield)
+    hooks.entitle(recorder)
     with hooks.stoppages_are_unknown(recorder):
         result = yield
     recorder.check()

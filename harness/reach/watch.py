@@ -75,14 +75,12 @@ class Feed:
         return self._thread is not None
 
     def position(self) -> int:
-        """The resourceVersion up to which everything has been seen; 0 while that is not known.
+        """The resourceVersion up to which everything was seen or is in a gap that is written down.
 
         Only a lab on virtual time is asked: its versions are numbers that grow. Raises LabError
         for any other.
         """
-        version = self._version
-        if not version:
-            return 0
+        version = self._version or "0"
         if not (version.isascii() and version.isdigit()):
             raise LabError(
                 f"put {self.name} in order with the lab's time",
@@ -262,7 +260,7 @@ class Feed:
     def _lose(self, why: str) -> None:
         """The stream can't be resumed: list again, and say that something may be missing."""
         with self._lock:
-            self._relist, self._version = why, ""
+            self._relist = why
 
     def _failed(self, why: str) -> None:
         with self._lock:

@@ -14,6 +14,7 @@ from harness.bringup.errors import PoolNotReady
 from harness.claims.catalogue import Claim, UnknownClaim
 from harness.claims.catalogue import get as claim_of
 from harness.clock import ClockStuck
+from harness.judge.verdict import Verdict
 from harness.reach.errors import LabError
 from harness.session.plan import Lacking, Planned
 from harness.session.recorder import Recorder
@@ -208,9 +209,28 @@ def _planned(state: RunState, item: pytest.Item, pool: str, declared: list[str])
 
 
 def _recorder(state: RunState, planned: Planned, declared: list[str]) -> Recorder:
-    from harness.report.allure_writer import attach_verdict
-
     # the shard is opened by the worker that runs the scenario, not by each that collects it
-    return Recorder(
-        planned, lambda: state.ledger(planned.pool), state.pools.now, attach_verdict, declared
-    )
+    return Recorder(planned, lambda: state.ledger(planned.pool), state.pools.now, _show, declared)
+
+
+def entitle(recorder: Recorder) -> None:
+    """Name the running test for people; label it with its claims and their weight."""
+    import allure
+
+    dynamic: Any = allure.dynamic  # the library's own functions are untyped
+    planned = recorder.planned
+    dynamic.title(f"{planned.title} [{planned.pool}]")
+    claims = [claim_of(name) for name in planned.claims]
+    for claim in claims:
+        dynamic.label("claim", claim.id)
+    weights = ("blocker", "critical", "normal")
+    dynamic.severity(min((c.severity for c in claims), key=weights.index))
+
+
+def _show(verdict: Verdict) -> None:
+    """A step of the running test for each observation, and one for what was made of them."""
+    from harness.report.allure_writer import attach_verdict, step_for_fact
+
+    for fact in verdict.facts:
+        step_for_fact(fact)
+    attach_verdict(verdict)

@@ -58,6 +58,22 @@ def test_arrival_times_are_the_labs(server: Scripted, lab: Timetable) -> None:
     feed.close()
 
 
+def test_an_event_that_arrives_before_the_move_is_over_belongs_to_the_moment_reached(
+    server: Scripted, lab: Timetable
+) -> None:
+    def write_and_linger() -> None:
+        server.write("a", "Running")
+        with server.changed:
+            server.changed.wait_for(lambda: feed.history.entries, 0.1)
+
+    lab.at(7.0, write_and_linger)
+    clock, feed = virtual(server, lab)
+    server.until(lambda: server.following, "an open stream")
+    clock.sleep(7.0)
+    assert arrivals(feed) == [7.0]
+    feed.close()
+
+
 def test_several_changes_of_one_moment_are_all_seen(server: Scripted, lab: Timetable) -> None:
     for each in ("Pending", "Flash", "Running"):
         lab.at(10.0, lambda each=each: server.write("a", each))

@@ -206,6 +206,8 @@ class Watches:
         self._store = store
         self._by_kind: dict[tuple[str, str, str], list[Watch]] = {}
         self.deliveries = 0
+        for resource in store.registry:
+            _keep_shown(store, resource)
         self.close: Callable[[], None] = store.subscribe(self._changed)
 
     @property
@@ -220,8 +222,9 @@ class Watches:
         history no longer holds is no error here: the stream says so itself.
         """
         watch = Watch(asked, user, self._store)
+        _keep_shown(self._store, asked.resource)
         revision = revision_of(asked.version)
-        self._check_reached(revision)
+        check_reached(self._store, revision)
         try:
             self._begin(watch, revision)
         except ApiError as expired:
@@ -256,12 +259,6 @@ class Watches:
                 watch.offer(change, {})
             # who resumes learns at once how far it has come, not at the next round of bookmarks
             watch.bookmark(self._store.revision)
-        else:
-            # Only what is served may be followed, and a projection starts to be kept when read.
-            self._store.list(asked.resource, asked.namespace, limit=1)
-
-    def _check_reached(self, revision: int) -> None:
-        check_reached(self._store, revision)
 
     def _changed(self, change: Change) -> None:
         watches = self._by_kind.get(_key(change.resource))
@@ -286,6 +283,12 @@ def check_reached(store: Store, revision: int) -> None:
                 "retryAfterSeconds": 1,
             },
         )
+
+
+def _keep_shown(store: Store, resource: Resource) -> None:
+    """Has the store follow a projection: it begins to when the kind is first read."""
+    if resource.projection is not None:
+        store.list(resource, limit=1)
 
 
 def _key(resource: Resource) -> tuple[str, str, str]:

@@ -55,7 +55,7 @@ class Hosts:
         self._held: dict[str, str] = {}  # uuid of a card to UID of the pod that has it
         self._waiting: dict[tuple[str, str], None] = {}
         self._work = Activities(world.engine)
-        self._addresses = 0
+        self._addresses: dict[str, int] = {}
         self._queue = Queue(
             world.engine,
             "default-scheduler",
@@ -91,6 +91,14 @@ class Hosts:
             name = card.resource.upper().replace("/", "_").replace(".", "_")
             found.setdefault(f"PCI_RESOURCE_{name}", []).append(card.bdf)
         return {name: ",".join(addresses) for name, addresses in found.items()}
+
+    def address(self, node: str) -> str:
+        """The next free address of a host's pod network (10.244.<64 x index>.0/18)."""
+        hosts = [host["metadata"]["name"] for host in self._cluster.all("v1", "Node")]
+        index = hosts.index(node) if node in hosts else 3
+        taken = self._addresses[node] = self._addresses.get(node, 0) + 1
+        third, fourth = divmod(taken, 250)
+        return f"10.244.{64 * index + third % 64}.{fourth + 2}"
 
     def say(self, pod: Obj, line: str) -> None:
         """Add a line to a pod's log."""
@@ -245,10 +253,7 @@ class Hosts:
         current = self._cluster.current(pod)
         if current is None or terminating(current):
             return
-        self._addresses += 1
-        third, fourth = divmod(self._addresses, 250)
-        ip = f"10.244.{third}.{fourth + 2}"
-        now = self._engine.now
+        ip, now = self.address(current["spec"]["nodeName"]), self._engine.now
         self._cluster.status(
             current, lambda stored: pods.running(stored, ip, now), manager="kubelet"
         )

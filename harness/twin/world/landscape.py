@@ -132,7 +132,7 @@ def _host(name: str, index: int, now: float) -> Obj:
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels},
-        "spec": {"podCIDR": f"10.244.{index}.0/24", "podCIDRs": [f"10.244.{index}.0/24"]},
+        "spec": {"podCIDR": f"10.244.{64 * index}.0/18", "podCIDRs": [f"10.244.{64 * index}.0/18"]},
         "status": {
             "capacity": capacity,
             "allocatable": dict(capacity),

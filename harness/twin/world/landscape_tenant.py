@@ -318,7 +318,7 @@ def _deployments(world: World, full: str, space: str) -> None:
                 "spec": {"nodeName": f"hv-{1 + index}", "containers": [container]},
             }
             pods.creating(pod, f"192.168.100.{11 + index}", world.engine.now)
-            pods.running(pod, f"10.244.{index}.{10 + len(name)}", world.engine.now)
+            pods.running(pod, world.hosts.address(f"hv-{1 + index}"), world.engine.now)
             world.cluster.create(pod, manager=MANAGER)
 
 

@@ -18,7 +18,7 @@ from harness.twin.apiserver.builtin_kinds import BUILTIN, RBAC
 from harness.twin.apiserver.errors import ApiError
 from harness.twin.apiserver.execresult import ExecResult
 from harness.twin.apiserver.requestlog import RequestLog
-from harness.twin.apiserver.resources import Column, Obj, Registry, Resource
+from harness.twin.apiserver.resources import Column, Obj, Projection, Registry, Resource
 from harness.twin.apiserver.server import ApiServer
 from harness.twin.apiserver.store import Identities, Revisions, Store
 from harness.twin.apiserver.tls import Authority
@@ -34,6 +34,34 @@ WIDGET = Resource(
     scale=True,
     short_names=("wd",),
     columns=(Column("Phase", "status.phase"), Column("Age", "metadata.creationTimestamp", "date")),
+)
+
+
+def _card(config: Obj) -> Obj | None:
+    """A ConfigMap whose name begins with card-, shown as a kind of its own."""
+    metadata = config["metadata"]
+    if not metadata["name"].startswith("card-"):
+        return None
+    shown = {"name": metadata["name"].removeprefix("card-"), "namespace": metadata["namespace"]}
+    return {"metadata": shown, "spec": config.get("data", {})}
+
+
+CARD = Resource(
+    group="cards.example.org",
+    version="v1",
+    kind="Card",
+    plural="cards",
+    projection=Projection(
+        source=("v1", "ConfigMap"),
+        show=_card,
+        keep=lambda shown, _: {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": shown["metadata"],
+            "data": shown.get("spec", {}),
+        },
+        stored_name=lambda name: f"card-{name}",
+    ),
 )
 
 
@@ -113,7 +141,7 @@ class Cluster:
     def _store(self) -> Store:
         return Store(
             "twin",
-            Registry((*BUILTIN, WIDGET)),
+            Registry((*BUILTIN, WIDGET, CARD)),
             now=lambda: self.now,
             revisions=Revisions(),
             identities=Identities(1),

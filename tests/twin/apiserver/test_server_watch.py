@@ -213,6 +213,32 @@ def test_a_table_watch_heads_only_its_first_event(cluster: Any) -> None:
     )
 
 
+def test_a_projection_is_followed_from_any_version(cluster: Any) -> None:
+    cards = "/apis/cards.example.org/v1/namespaces/default/cards"
+    start = cluster.config_map("other")["metadata"]["resourceVersion"]
+    cluster.config_map("card-one", suit="hearts")
+    stream = cluster.watch(f"{cards}?watch=true&resourceVersion={start}")
+    cluster.config_map("plain")
+    body = {"apiVersion": "cards.example.org/v1", "kind": "Card", "metadata": {"name": "two"}}
+    assert cluster.post(cards, body).status == 201
+    events = stream.take(2)
+    assert seen(events) == [("ADDED", "one"), ("ADDED", "two")]
+    assert (events[0]["object"]["kind"], events[0]["object"]["spec"]) == (
+        "Card",
+        {"suit": "hearts"},
+    )
+    assert [c["metadata"]["name"] for c in cluster.get(cards).json["items"]] == ["one", "two"]
+
+
+def test_resuming_tells_at_once_how_far_it_has_come(cluster: Any) -> None:
+    start = cluster.config_map("a")["metadata"]["resourceVersion"]
+    revision = cluster.config_map("b")["metadata"]["resourceVersion"]
+    query = f"watch=true&allowWatchBookmarks=true&resourceVersion={start}"
+    events = cluster.watch(f"{CM}?{query}").take(2)
+    assert seen(events) == [("ADDED", "b"), ("BOOKMARK", "")]
+    assert events[1]["object"]["metadata"]["resourceVersion"] == revision
+
+
 def test_it_ends_in_good_order_after_its_time(cluster: Any) -> None:
     stream = cluster.watch(f"{CM}?watch=true&timeoutSeconds=1")
     assert stream.ends()

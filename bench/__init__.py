@@ -1,0 +1,1 @@
+"""Figures of docs/performance.md: each module is a command that prints what it measures."""
