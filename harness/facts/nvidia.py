@@ -96,15 +96,16 @@ def read_params(output: Output, *, at: float, source: str) -> NvidiaParams | Par
 def read_smi_list(output: Output, *, at: float, source: str) -> SmiCards | SmiFailed | Unread:
     """Read the reply of ``nvidia-smi -L``; its exit status alone says nothing (gpu_path 3)."""
     origin = output.origin(at, source)
-    if output.exit_code is None:
-        return unfinished(output, SMI, origin) or Unread(origin, SMI, "no exit status")
+    refused = unfinished(output, SMI, origin)
+    if refused is not None and output.exit_code is None:
+        return refused
     lines = [line.rstrip() for line in output.text.splitlines() if line.strip()]
     failed = next((line for line in lines if _FAILED.search(line)), None)
     if failed is not None:
         return SmiFailed(origin, failed)
     if len(lines) == 1 and _NONE.fullmatch(lines[0].strip()):
         return SmiCards(origin, (), lines[0].strip())
-    return unfinished(output, SMI, origin) or _cards(lines, origin)
+    return refused or _cards(lines, origin)
 
 
 def _no_such_file(said: str) -> bool:

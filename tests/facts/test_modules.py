@@ -99,6 +99,12 @@ def test_a_last_line_cut_short_is_left_out_and_told() -> None:
     assert not found.whole
 
 
+def test_a_last_line_without_its_end_is_kept_where_it_is_a_record() -> None:
+    found = table(LISTED.rstrip("\n"))
+    assert found.modules == table(LISTED).modules
+    assert not found.whole
+
+
 def test_an_empty_table_read_to_its_end_is_a_table() -> None:
     assert table("").modules == ()
 

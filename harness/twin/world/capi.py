@@ -154,7 +154,7 @@ class Deployments:
         if have > desired:
             self._resize(deployment, current, desired)
         elif have < desired:
-            room = 0 if old else desired
+            room = max(desired + surge - total, 0) if old else desired
             self._resize(deployment, current, min(desired, have + room))
         least = max(desired - unavailable, 0)
         self._shrink(deployment, current, old, least)

@@ -108,7 +108,7 @@ class Instances:
             self._consume(instance)
             return
         try:
-            pass
+            launcher.check_devices(instance, self._world.kubevirt)
         except launcher.NotPermitted as refused:
             self._refused(instance, str(refused))
             return

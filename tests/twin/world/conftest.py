@@ -47,7 +47,7 @@ class Lab:
 
     def gpu_pool(self, name: str = "gpu", gpu: str = L40S, **spec: Any) -> Obj:
         image = {"factory": {"schematicID": NVIDIA_OPEN}}
-        return self.pool(name, gpus=[{"name": gpu}], osImage=image, **spec)
+        return self.pool(name, **{"gpus": [{"name": gpu}], "osImage": image, **spec})
 
     def delete_pool(self, name: str = "gpu") -> None:
         resource = self.management.registry.by_kind(APPS, "KubernetesNodes")

@@ -73,9 +73,9 @@ def test_a_card_under_another_name_on_the_host_cannot_be_scheduled(lab: Any) -> 
 
 def test_five_workers_for_four_cards_leave_one_waiting_until_a_card_is_free(lab: Any) -> None:
     lab.gpu_pool("gpu", minReplicas=4, maxReplicas=4)
-    lab.gpu_pool("more")
     lab.run_until(lambda: len(lab.joined()) == 4, BUDGET)
-    lab.run(60)
+    lab.gpu_pool("more")
+    lab.run(BUDGET)
     assert len(lab.joined()) == 4
     (waiting,) = [
         p for p in lab.management.all("v1", "Pod", NAMESPACE) if not p["spec"].get("nodeName")
@@ -88,7 +88,31 @@ def test_five_workers_for_four_cards_leave_one_waiting_until_a_card_is_free(lab:
     ]
     assert len(set(held)) == 4
     lab.edit_pool("gpu", lambda pool: pool["spec"].update(minReplicas=1, maxReplicas=3))
-    lab.run_until(lambda: len(lab.nodes()) == 4 and len(lab.joined()) == 4, BUDGET)
+    lab.run_until(lambda: any("lab-more" in m["metadata"]["name"] for m in lab.joined()), BUDGET)
+    assert len(lab.nodes()) == 4
+
+
+def test_a_worker_can_hold_two_cards(lab: Any) -> None:
+    lab.gpu_pool(gpus=[{"name": L40S}, {"name": L40S}])
+    lab.run_until(lab.joined, BUDGET)
+    (pod,) = [p for p in lab.ours("v1", "Pod") if "virt-launcher" in p["metadata"]["name"]]
+    assert pod["spec"]["containers"][0]["resources"]["limits"][L40S] == "2"
+    environment = lab.world.hosts.environment(pod)
+    assert environment == {"PCI_RESOURCE_NVIDIA_COM_AD102GL_L40S": "0000:17:00.0,0000:65:00.0"}
+    (guest,) = lab.world.guests.all()
+    assert len({card.bdf for card in guest.cards}) == len({c.uuid for c in guest.cards}) == 2
+
+
+def test_a_host_that_promises_more_cards_than_it_has_refuses_the_pod(lab: Any) -> None:
+    def promise(node: Any) -> None:
+        node["status"]["allocatable"][L40S] = "8"
+
+    lab.management.edit("v1", "Node", "", "hv-1", promise, manager="kubelet", subresource="status")
+    lab.gpu_pool(minReplicas=5, maxReplicas=5)
+    lab.run(240)
+    (event, *_) = lab.events("UnexpectedAdmissionError")
+    assert "Available: 0" in event["message"]
+    assert len(lab.joined()) == 4
 
 
 def test_a_refused_render_is_the_releases_own_failure_and_is_tried_again(lab: Any) -> None:
