@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import urllib3
 
-from harness.reach.errors import ApiRefused, BadCertificate, Garbled, LabError, Refused
+from harness.reach.errors import ApiRefused, BadCertificate, Garbled, LabError
 
 BACK_OFF = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
 """Real seconds before each new attempt in a row; the last is repeated."""
@@ -68,7 +68,7 @@ def is_final(error: LabError) -> bool:
     (lab/waiting.md section 6). A 404 is final: while its handlers are being installed the API
     server answers 503.
     """
-    if isinstance(error, Refused | BadCertificate):
+    if isinstance(error, BadCertificate):
         return True
     return isinstance(error, ApiRefused) and error.code < 500 and error.code not in _PASSING
 

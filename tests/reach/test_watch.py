@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from harness.clock import WallClock
-from harness.reach.errors import ApiRefused, Garbled, LabError, Refused, Unreachable
+from harness.reach.errors import ApiRefused, BadCertificate, Garbled, LabError, Refused, Unreachable
 from harness.reach.history import Revision
-from harness.reach.trouble import BACK_OFF
+from harness.reach.trouble import BACK_OFF, is_final
 from harness.reach.watch import Feed, Observatory
 from tests.reach.scripted import (
     Brisk,
@@ -471,6 +471,20 @@ def test_a_quiet_cluster_is_probed_and_is_no_gap(server: Scripted, clock: Brisk)
     feed.close()
 
 
+def test_one_silent_stream_after_an_event_is_no_reason_to_probe(
+    server: Scripted, clock: Brisk
+) -> None:
+    def event_then_silence(stream: Stream) -> None:
+        stream.event("ADDED", server.write("a", "Running"))
+        stream.hold()
+
+    server.watches.extend([Stream.hold, event_then_silence])
+    feed = silent_pods(server, clock)
+    server.until(lambda: server.following, "the third stream")
+    assert server.asked("list") == 1
+    feed.close()
+
+
 JUNK = [
     b"<html>Bad Gateway</html>\n",
     b"\xff\xfe\n",
@@ -713,6 +727,35 @@ def test_a_replacement_across_a_gap_is_a_deletion_and_an_addition(
     caught_up(feed, server)
     assert _changes(feed) == ["ADDED", "GAP", "DELETED", "ADDED"]
     assert [r.uid for r in feed.history.revisions()] == ["uid-1", "uid-1", "uid-2"]
+
+
+def test_a_deletion_under_the_last_version_is_one(
+    pods: Callable[[], Feed], server: Scripted
+) -> None:
+    pod = server.write("a", "Running")
+
+    def delete(stream: Stream) -> None:
+        stream.event("DELETED", pod)
+        stream.hold()
+
+    server.watches.append(delete)
+    feed = pods()
+    until(feed, lambda: feed.objects() == [])
+    assert _changes(feed) == ["ADDED", "DELETED"]
+
+
+@pytest.mark.parametrize(
+    ("error", "final"),
+    [
+        (BadCertificate("a", "b", "c"), True),
+        (Unreachable("a", "b", "c"), False),
+        (Garbled("a", "b", "c"), False),
+        *((ApiRefused(code, "", ""), True) for code in (400, 401, 403, 404, 422)),
+        *((ApiRefused(code, "", ""), False) for code in (408, 410, 429, 500, 503, 504)),
+    ],
+)
+def test_what_is_tried_again_is_a_closed_list(error: LabError, final: object) -> None:
+    assert is_final(error) is final
 
 
 # -- closing -----------------------------------------------------------------------------------

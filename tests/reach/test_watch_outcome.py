@@ -12,7 +12,7 @@ import pytest
 from harness.clock import WallClock
 from harness.reach.history import Revision
 from harness.reach.watch import Feed, Observatory
-from tests.reach.scripted import Brisk, Scripted, expire, kube, phase, scripted
+from tests.reach.scripted import Brisk, Scripted, Stream, expire, kube, phase, scripted
 
 LIMIT = 5.0
 
@@ -150,6 +150,33 @@ def test_a_stream_that_was_cut_and_resumed_is_still_a_timed_out(
     waited = feed.outcome(phase("Running"), feed.clock.deadline(0.3), "a to run")
     assert waited.kind == "timed-out"
     assert len(waited.cuts) == 1
+
+
+def test_a_stream_that_is_open_again_is_not_blind(feed: Feed, server: Scripted) -> None:
+    server.until(lambda: server.following, "an open stream")
+    server.tell("cut")
+    server.write("b", "Pending")
+    known(feed, server)
+    assert isinstance(feed.clock, Brisk)
+    feed.clock.ahead = 100.0
+    assert feed.healthy()
+
+
+def test_a_replacement_that_no_deletion_announced_is_one(server: Scripted) -> None:
+    clock = Brisk()
+    pod = server.write("a", "Pending")
+
+    def swap(stream: Stream) -> None:
+        meta = {**pod["metadata"], "uid": "uid-9", "resourceVersion": "109"}
+        stream.event("MODIFIED", {**pod, "metadata": meta})
+        stream.hold()
+
+    server.watches.append(swap)
+    feed = Observatory(clock).feed(kube(server, clock), "v1", "Pod", "lab")
+    waited = feed.outcome(phase("Running"), clock.deadline(LIMIT), "a to run", uid="uid-1")
+    assert waited.kind == "replaced"
+    assert waited.seconds < LIMIT
+    feed.close()
 
 
 def test_deleted(feed: Feed, server: Scripted) -> None:
