@@ -1,13 +1,14 @@
 """The `hil` command: thin, every verb calls one function elsewhere, imported when it is needed.
 
 Exit status: 0 all planned claims hold; 1 some do not; 2 the user's mistake; 3 the lab is unfit;
-130 interrupted.
+5 nothing was planned; 70 an error inside the harness; 130 interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +24,9 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status. A user's mistake gets a sentence, not a traceback."""
-    chosen = _parser().parse_args(argv)
+    chosen = parser().parse_args(argv)
+    # an abort by CI ends a verb as Ctrl-C does
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return int(chosen.verb(chosen))
     except KeyboardInterrupt:
@@ -35,20 +38,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The whole command line, each verb with an example."""
+    top = argparse.ArgumentParser(
         prog="hil",
         description="Hardware-in-the-loop tests for Cozystack tenant Kubernetes clusters.",
         epilog="example: hil run --lab inventory/twin.yaml --pool gpu-l40s",
     )
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
     _add_run(verbs)
     _add_prove(verbs)
     _add_twin(verbs)
     _add_claims(verbs)
     _add_faults(verbs)
     _add_inventory(verbs)
-    return parser
+    return top
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError
+    return number
 
 
 def _verb(
@@ -105,7 +116,7 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     run.add_argument("--seed", type=int, default=1, help="seed of the embedded twin (default 1)")
     run.add_argument(
         "--workers",
-        type=int,
+        type=_count,
         default=2,
         metavar="N",
         help="pools to drive at once in the embedded lab (default 2; 0: one process)",
@@ -118,6 +129,12 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="where runs are kept (default: reports/out)",
     )
     run.add_argument("--run-id", default="", help="name of this run (default: made from the time)")
+    run.add_argument(
+        "--subject",
+        default="",
+        metavar="TEXT",
+        help="what is to be signed, as the sign-off names it: 'Cozystack v1.7.0'",
+    )
     run.add_argument("--quiet", action="store_true", help="print the table of claims only")
     run.set_defaults(verb=_run)
 
@@ -133,7 +150,7 @@ def _add_prove(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     prove.add_argument("--fault", action="append", default=[], help="only this fault (repeatable)")
     prove.add_argument(
         "--jobs",
-        type=int,
+        type=_count,
         default=0,
         metavar="N",
         help="faults to try at once (default: one per processor)",

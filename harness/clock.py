@@ -188,6 +188,10 @@ class HttpTimeSource:
         """Move to the next visible moment, at the latest to ``until``."""
         return self._post(f"/clock/advance?until={until!r}")
 
+    def close(self) -> None:
+        """Let go of the connection; asking again makes a new one."""
+        self._connection.close()
+
     def _post(self, path: str) -> Moment:
         with self._one_at_a_time:
             self._connection.request("POST", path)

@@ -6,7 +6,6 @@ through here alike.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--attach", type=Path, help="directory of a twin that is already up")
     group.addoption("--out", type=Path, default=Path("reports/out"), help="where runs are kept")
     group.addoption("--run-id", default="", help="name of this run")
+    group.addoption("--progress", action="store_true", help="say what happens on standard error")
+    group.addoption("--subject", default="", help="what is to be signed: product and release")
     group.addoption("--plan", action="store_true", help="say what would run, and touch nothing")
 
 
@@ -52,20 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     hooks.refuse_broken_grouping(config)
     state = RunState.begin(config, ROOT)
     config.stash[stash_key] = state
-    signal.signal(signal.SIGTERM, _interrupt)
-
-
-def _interrupt(*_: object) -> None:
-    """An abort by CI takes down what was brought up, as Ctrl-C does; a second one is ignored."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise KeyboardInterrupt("SIGTERM")
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """See that the lab is there before anything is collected (once, in the controller)."""
-    state = _state(session.config)
-    if state is not None and state.controls:
-        hooks.preflight(state)
+    state.interrupts.install()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -190,7 +178,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     state = _state(session.config)
     if state is None or state.plan_only:
         return
-    state.pools.release()  # an interrupted run still holds one
+    hooks.let_go(state)
+    state.interrupts.ignore()
     if state.controls:
         session.exitstatus = state.end(int(exitstatus))
 

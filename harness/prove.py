@@ -53,11 +53,16 @@ def prove(names: Sequence[str], *, jobs: int, out: Path) -> int:
     clock = WallClock()
     began = clock.monotonic()
     series = f"{int(clock.now()):x}"
+    try:
+        (out / series).mkdir(parents=True, exist_ok=True)
+    except OSError as refused:
+        sys.stderr.write(f"hil: --out {out}: cannot write there ({refused.strerror})\n")
+        return 2
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as workers:
         wanted = [NOTHING, *(fault.id for fault in faults)]
         trials = list(workers.map(lambda name: _try(name, out / series), wanted))
     by_name = {trial.fault: trial for trial in trials}
-    objections = _objections(faults, by_name, whole=not names)
+    objections = objections_to(faults, by_name, whole=not names)
     sys.stdout.write(_matrix(trials) + "\n")
     for objection in objections:
         sys.stdout.write(f"NOT PROVED: {objection}\n")
@@ -93,9 +98,18 @@ def _outcomes(summary: Summary) -> dict[Cell, Standing]:
     }
 
 
-def _objections(faults: Sequence[Fault], trials: Mapping[str, Trial], *, whole: bool) -> list[str]:
+def objections_to(
+    faults: Sequence[Fault], trials: Mapping[str, Trial], *, whole: bool
+) -> list[str]:
+    """Why the trials do not prove what the faults declare, a sentence each; none: they do.
+
+    ``trials`` has one for each fault and one for `NOTHING`. ``whole`` says that these are all the
+    faults there are, so that a claim which none of them breaks counts too.
+    """
     free = trials[NOTHING]
     found = [f"{trial.fault}: {trial.failure}" for trial in trials.values() if trial.failure]
+    if not free.outcomes and not free.failure:
+        found.append("without any fault nothing was asked")
     for cell, standing in sorted(free.outcomes.items()):
         if standing is not Standing.HOLDS:
             found.append(f"without any fault {_name(cell)} is {standing}")

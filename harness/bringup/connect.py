@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 
-from harness.clock import Clock, HttpTimeSource, VirtualClock, WallClock
+from harness.clock import Clock, HttpTimeSource, Moment, VirtualClock, WallClock
 from harness.inventory.models import Lab
 from harness.inventory.naming import cluster_name
 from harness.inventory.secrets import SecretUnavailableError
 from harness.reach.access import client_from_file, client_from_text
-from harness.reach.errors import KubeconfigMissing, LabError
+from harness.reach.errors import KubeconfigMissing, LabError, Unreachable
 from harness.reach.kube import Kube
 from harness.reach.watch import Observatory
 
@@ -42,8 +44,46 @@ def reachable(lab: Lab) -> Reachable:
     try:
         text = access.kubeconfig.document()
     except SecretUnavailableError as missing:
-        raise KubeconfigMissing(f"read the kubeconfig {where}", str(missing), "set it") from missing
+        do = "or correct `management` in the inventory"
+        raise KubeconfigMissing(f"read the kubeconfig {where}", str(missing), do) from missing
     return Reachable(text, access.context, str(access.clock_url or ""))
+
+
+class LabTime:
+    """A lab's time over HTTP, whose silence is the lab's fault and none of the harness.
+
+    A request that was broken off, by Ctrl-C for one, spoils its connection: the next has its own.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._source = HttpTimeSource(url)
+
+    def settle(self) -> Moment:
+        """Bring every watch up to date without moving time. Raises Unreachable."""
+        return self._ask(lambda source: source.settle())
+
+    def advance(self, until: float) -> Moment:
+        """Move to the next visible moment, at the latest to ``until``. Raises Unreachable."""
+        return self._ask(lambda source: source.advance(until))
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._source.close()
+
+    def _ask(self, ask: Callable[[HttpTimeSource], Moment]) -> Moment:
+        whole = False
+        try:
+            moment = ask(self._source)
+            whole = True
+        except (OSError, HTTPException) as gone:
+            saw = str(gone) or type(gone).__name__
+            do = "see whether the twin still runs (`hil twin state`)"
+            raise Unreachable(f"move the time of the lab at {self._url}", saw, do) from gone
+        finally:
+            if not whole:
+                self._source.close()
+        return moment
 
 
 @dataclass(slots=True)
@@ -55,6 +95,7 @@ class ConnectedLab:
     management: Kube
     observatory: Observatory
     run_id: str
+    _time: LabTime | None = field(default=None)
     _tenant: Kube | None = field(default=None)
 
     @property
@@ -65,8 +106,13 @@ class ConnectedLab:
         return self._tenant
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching, and let go of every connection."""
         self.observatory.close()
+        for kube in (self.management, self._tenant):
+            if kube is not None:
+                kube.client.rest_client.pool_manager.clear()
+        if self._time is not None:
+            self._time.close()
 
     def _connect_tenant(self) -> Kube:
         place = self.inventory.tenant
@@ -88,7 +134,23 @@ def connect(lab: Lab, way: Reachable, run_id: str) -> ConnectedLab:
         client = client_from_file(way.kubeconfig, way.context)
     else:
         client = client_from_text(way.kubeconfig, way.context)
-    clock: Clock = VirtualClock(HttpTimeSource(way.clock_url)) if way.clock_url else WallClock()
+    time = LabTime(way.clock_url) if way.clock_url else None
+    clock: Clock = VirtualClock(time) if time is not None else WallClock()
     management = Kube("management", client, clock)
-    management.get("v1", "Namespace", "", lab.tenant.namespace)
-    return ConnectedLab(lab, clock, management, Observatory(clock), run_id)
+    connected = ConnectedLab(lab, clock, management, Observatory(clock), run_id, time)
+    try:
+        _see_tenant(connected)
+    except LabError:
+        connected.close()
+        raise
+    return connected
+
+
+def _see_tenant(lab: ConnectedLab) -> None:
+    namespace = lab.inventory.tenant.namespace
+    if lab.management.get("v1", "Namespace", "", namespace) is None:
+        raise LabError(
+            f"find the tenant's namespace {namespace} on the management cluster",
+            "no such Namespace",
+            "create the tenant, or correct `tenant` in the inventory",
+        )

@@ -9,9 +9,11 @@ from harness.bringup.connect import ConnectedLab
 from harness.bringup.errors import TakeDownIncomplete
 from harness.bringup.pool import HeldPool
 from harness.bringup.watched import WatchedPool
+from harness.clock import Look
 from harness.facts.joining import Stage
 from harness.inventory.manifest import kubernetes_nodes
 from harness.inventory.naming import nodes_name
+from harness.reach.errors import LabError, LeaseLost
 from harness.reach.history import Obj
 from harness.reach.lease import PoolLease
 
@@ -23,6 +25,10 @@ LEASE_SECONDS = 900
 RENEW_EVERY = 240.0
 """The longest a wait goes on without renewing the lease, in seconds of the lab's time."""
 TAKE_DOWN_BUDGET = 1200.0
+
+_USED = "pool {} is there already; it is used as it is"
+_CHOICES = ("gpus", "kernelModules", "osImage")
+"""Parts of a pool that change it by being absent."""
 
 Log = Callable[[str, str], None]
 
@@ -40,38 +46,56 @@ def hold(lab: ConnectedLab, name: str, log: Log) -> Iterator[HeldPool]:
     )
     lease.acquire(lab.run_id, lab.clock)
     try:
+        wanted = kubernetes_nodes(lab.inventory, name, labels={**OWNER_LABELS})
+        ours = not _stands_already(lab, wanted, name)
         watched = WatchedPool.start(lab, name)
-        ours = _ask_for(lab, name, log)
         held = HeldPool(lab, name, watched, lease, since=lab.clock.now())
         try:
+            _ask_for(held, wanted, log) if ours else log("bring-up", _USED.format(name))
             _wait_until_joined(held, log)
             yield held
         finally:
-            held.close_shells()
-            if ours:
-                _take_down(held, log)
-            else:
-                log("take-down", f"pool {name} was there before this run and is left standing")
+            _end(held, log, ours=ours)
     finally:
         lease.release()
 
 
-def _ask_for(lab: ConnectedLab, name: str, log: Log) -> bool:
-    """Ask for the pool; False when the very same one is there already and is not ours."""
-    place = lab.inventory.tenant
-    wanted = kubernetes_nodes(lab.inventory, name, labels={**OWNER_LABELS})
-    found = lab.management.get(API, KIND, place.namespace, nodes_name(place.cluster, name))
-    if found is not None and not _is_ours(found):
-        log("bring-up", f"pool {name} is there already; it is used as it is")
+def _stands_already(lab: ConnectedLab, wanted: Obj, name: str) -> bool:
+    """Whether somebody else's pool of this name is there. Raises LabError when it is another."""
+    place, asked = lab.inventory.tenant, wanted["spec"]
+    found = lab.management.get(API, KIND, place.namespace, wanted["metadata"]["name"])
+    labels = found["metadata"].get("labels") or {} if found is not None else {}
+    if found is None or all(labels.get(key) == value for key, value in OWNER_LABELS.items()):
         return False
-    log("bring-up", f"asking for pool {name}: {_summary(wanted)}")
-    lab.management.apply(wanted)
+    has = found.get("spec") or {}
+    differ = [key for key in sorted({*asked, *_CHOICES}) if _differ(asked.get(key), has.get(key))]
+    if differ:
+        saw = "it there, not made by hil, with another " + " and another ".join(differ)
+        raise LabError(f"use pool {name}", saw, "delete it, or let the inventory say the same")
     return True
 
 
-def _is_ours(obj: Obj) -> bool:
-    labels = obj["metadata"].get("labels") or {}
-    return all(labels.get(key) == value for key, value in OWNER_LABELS.items())
+def _differ(asked: object, has: object) -> bool:
+    """Whether what was asked is not what is there; the API may have filled in more."""
+    if isinstance(asked, dict) and isinstance(has, dict):
+        return any(_differ(value, has.get(key)) for key, value in asked.items())
+    return asked != has
+
+
+def _ask_for(held: HeldPool, wanted: Obj, log: Log) -> None:
+    log("bring-up", f"asking for pool {held.name}: {_summary(wanted)}")
+    held.lab.management.apply(wanted)
+
+
+def _end(held: HeldPool, log: Log, *, ours: bool) -> None:
+    """Leave nothing behind that this run made, whatever else fails."""
+    try:
+        held.close_shells()
+    finally:
+        if ours:
+            _take_down(held, log)
+        else:
+            log("take-down", f"pool {held.name} was there before this run and is left standing")
 
 
 def _summary(wanted: Obj) -> str:
@@ -81,30 +105,32 @@ def _summary(wanted: Obj) -> str:
 
 
 def _wait_until_joined(held: HeldPool, log: Log) -> None:
-    """Wait for every worker, at the longest for the pool's join budget, renewing the lease."""
+    """Wait for every worker, at the longest for the pool's join budget."""
     replicas = held.request.replicas
-    deadline = held.lab.clock.deadline(held.request.join_budget.seconds)
 
     def joined() -> bool:
-        if len(held.watched.nodes.objects()) < replicas:
-            return False  # most looks end here; following each machine's chain costs more
         ready = [t for t in held.watched.tracks(held.since) if t.stage is Stage.READY]
         return len(ready) >= replicas
 
-    what = f"{replicas} Ready workers of pool {held.name}"
-    while not deadline.expired:
-        turn = held.lab.clock.deadline(min(RENEW_EVERY, deadline.remaining()))
-        if held.lab.clock.wait(joined, turn, what):
-            break
-        held.lease.renew_if_due(held.lab.clock)
+    budget = held.request.join_budget.seconds
+    _wait(held, joined, budget, f"{replicas} Ready workers of pool {held.name}")
     for track in held.join:
         where = "" if track.stage is Stage.READY else f" at {track.stuck_kind} {track.stuck_name}"
         log("bring-up", f"worker {track.machine or '(none)'}: {track.stage}{where}")
 
 
 def _take_down(held: HeldPool, log: Log) -> None:
-    """Delete the pool and see it go."""
+    """Delete the pool and see it go. Raises TakeDownIncomplete.
+
+    A pool that another run has taken over meanwhile is that run's, and stays.
+    """
     lab, place = held.lab, held.lab.inventory.tenant
+    try:
+        held.lease.renew(lab.clock)
+    except LeaseLost as lost:
+        log("take-down", f"pool {held.name} is not ours any more and is left alone: {lost}")
+        return
+    log("take-down", f"deleting pool {held.name}")
     lab.management.delete(API, KIND, place.namespace, nodes_name(place.cluster, held.name))
     names = {track.node for track in held.join if track.node}
 
@@ -112,9 +138,19 @@ def _take_down(held: HeldPool, log: Log) -> None:
         nodes = {obj["metadata"]["name"] for obj in held.watched.nodes.objects()}
         return not held.watched.leftovers() and not names & nodes
 
-    deadline = lab.clock.deadline(TAKE_DOWN_BUDGET)
-    if not lab.clock.wait(gone, deadline, f"pool {held.name} to be gone"):
+    if not _wait(held, gone, TAKE_DOWN_BUDGET, f"pool {held.name} to be gone"):
         left = ", ".join(held.watched.leftovers()) or "its tenant Nodes"
         log("take-down", f"pool {held.name} is not gone: {left}")
         raise TakeDownIncomplete(f"pool {held.name} was deleted, still there: {left}")
     log("take-down", f"pool {held.name} is gone")
+
+
+def _wait(held: HeldPool, look: Look, seconds: float, what: str) -> bool:
+    """Wait on the lab's time, renewing the lease; False when the time is over."""
+    clock = held.lab.clock
+    deadline = clock.deadline(seconds)
+    while not deadline.expired:
+        if clock.wait(look, clock.deadline(min(RENEW_EVERY, deadline.remaining())), what):
+            return True
+        held.lease.renew_if_due(clock)
+    return False

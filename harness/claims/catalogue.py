@@ -28,7 +28,9 @@ class Claim:
     ``sentence`` is what a release manager signs; ``severity`` is one of SEVERITIES; ``needs`` are
     capability terms that a pool must meet ("gpu", "gpu=gb202", "no-gpu", "storage=drbd"), empty
     for any pool; ``proof`` and ``not_proof`` say what establishes it and what only seems to
-    (gpu_path section 7); ``page`` is the page and anchor that explain it.
+    (gpu_path section 7); ``not_shown`` is what stays open where it holds ("That ..."), for every
+    sign-off (gpu_path sections 4 and 7, lanes section 4); ``page`` is the page and anchor that
+    explain it.
     """
 
     id: str
@@ -37,6 +39,7 @@ class Claim:
     needs: tuple[str, ...]
     proof: str
     not_proof: str
+    not_shown: str
     page: str
 
 

@@ -107,6 +107,8 @@ class RunInfo:
     lane: str
     started: float
     ended: float | None = None
+    kind: str = ""
+    """The kind of lab, as its inventory says it ("twin", "cluster"); empty: not recorded."""
     subject: str = ""
     """What is to be signed ("Cozystack v1.0.0"); empty: whatever ``versions`` name."""
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -13,6 +13,7 @@ import jinja2
 from harness.claims.catalogue import Claim
 from harness.report.atomic import write_bytes, write_json
 from harness.report.ledger import LedgerView
+from harness.report.limits import SIMULATED, limits
 from harness.report.outcome import Finding, Row, Standing, Summary, exit_status
 from harness.report.records import Record, rfc3339, visible
 from harness.report.redact import redact_data
@@ -27,10 +28,11 @@ WORDS: Mapping[Standing, str] = {
     Standing.NOT_RUN: "not run",
     Standing.NOT_ESTABLISHED: "not established",
 }
-EXCERPT_LINES = 24
+EXCERPT_LINES = 48
+"""The driver's parameters and a table of modules fit; a whole machine config does not."""
 EXCERPT_COLUMNS = 160
-VALUES_LIMIT = 1200
-"""Characters of a fact's values shown; the ledger has the rest."""
+VALUE_LIMIT = 240
+"""Characters of one value of a fact that are shown; the ledger has the rest."""
 
 
 def templates_of(root: Path) -> Path:
@@ -44,12 +46,13 @@ def document(
     """The sign-off as data (schema ``hil.signoff/1``): what ``signoff.json`` holds and what the
     template is given. ``claims`` is the catalogue; a claim it lacks is shown by its id.
     """
-    obstacles = _obstacles(view, summary, run)
+    failures = _failures(view, summary, run)
+    reservations = _reservations(run)
     shown = {
         "schema": SCHEMA,
-        "signable": not obstacles,
-        "headline": _headline(summary, obstacles),
-        "obstacles": obstacles,
+        "signable": not failures and not reservations,
+        "headline": _headline(summary, failures, reservations),
+        "obstacles": failures + reservations,
         "run": _run(run),
         "ledger": {
             "sha256": view.sha256,
@@ -64,7 +67,10 @@ def document(
         },
         "counts": {one.value: number for one, number in summary.counts.items()},
         "words": {one.value: word for one, word in WORDS.items()},
+        "pools": [{"pool": pool, "hardware": card} for pool, card in summary.pools if pool],
         "claims": [_claim(name, summary, claims) for name in summary.claims],
+        "open": _open(summary, claims),
+        "not_shown": _not_shown(summary, claims, run.kind),
         "facts": _facts(view, summary),
     }
     result: dict[str, Any] = visible(redact_data(shown))
@@ -97,8 +103,8 @@ def write(
     )
 
 
-def _obstacles(view: LedgerView, summary: Summary, run: RunInfo) -> list[str]:
-    """Why the run cannot be signed as it stands; none: it can."""
+def _failures(view: LedgerView, summary: Summary, run: RunInfo) -> list[str]:
+    """What went wrong or was not seen to the end; none: everything asked was answered well."""
     counts = summary.counts
     found = [
         f"{counts[one]} {_claims(counts[one])} {WORDS[one]}"
@@ -109,7 +115,8 @@ def _obstacles(view: LedgerView, summary: Summary, run: RunInfo) -> list[str]:
     if absent:
         found.append(f"{absent} of {summary.planned} planned scenarios missing")
     if summary.unreadable:
-        found.append(f"{len(summary.unreadable)} lines of the ledger unreadable")
+        lines = len(summary.unreadable)
+        found.append(f"{lines} line{'s' * (lines != 1)} of the ledger unreadable")
     if not view.merged:
         found.append("the run ended before its ledger was joined")
     if run.fault:
@@ -121,34 +128,96 @@ def _obstacles(view: LedgerView, summary: Summary, run: RunInfo) -> list[str]:
     return found
 
 
+def _reservations(run: RunInfo) -> list[str]:
+    """Why even a run in which everything holds is no evidence for a release (lanes section 6)."""
+    found = []
+    if run.kind == SIMULATED:
+        found.append("the lab was simulated")
+    if not run.kind:
+        found.append("the run does not record whether its lab was real")
+    if not run.subject:
+        found.append("the run does not record which release it tested")
+    return found
+
+
 def _claims(number: int) -> str:
     return "claim" if number == 1 else "claims"
 
 
-def _headline(summary: Summary, obstacles: Sequence[str]) -> str:
-    if obstacles:
+def _headline(summary: Summary, failures: Sequence[str], reservations: Sequence[str]) -> str:
+    if failures:
         return "Not ready to sign"
     lacking = summary.counts[Standing.NOT_ESTABLISHED]
+    said = "Every claim planned is established"
     if lacking:
-        return f"Everything this lab can show is established; {lacking} {_claims(lacking)} not"
-    return "Every claim planned is established"
+        said = f"Everything this lab can show is established; {lacking} {_claims(lacking)} not"
+    return f"{said}. No evidence for a release" if reservations else said
 
 
 def _run(run: RunInfo) -> dict[str, Any]:
     fields = dataclasses.asdict(run) | {"versions": dict(run.versions)}
-    fields["started"] = rfc3339(run.started)
-    fields["ended"] = "" if run.ended is None else rfc3339(run.ended)
+    fields["started"] = rfc3339(round(run.started))
+    fields["ended"] = "" if run.ended is None else rfc3339(round(run.ended))
     return fields
 
 
 def _claim(name: str, summary: Summary, claims: Mapping[str, Claim]) -> dict[str, Any]:
     known = claims.get(name)
+    rows = [row for row in summary.rows if row.claim == name]
     return {
         "id": name,
-        "sentence": known.sentence if known else f"{name} (not in the catalogue)",
+        "sentence": _sentence(name, claims),
         "severity": known.severity if known else "",
         "proof": known.proof if known else "",
-        "rows": [_row(row) for row in summary.rows if row.claim == name],
+        "cells": _cells(rows, [pool for pool, _ in summary.pools if pool]),
+        "rows": [_row(row) for row in rows],
+    }
+
+
+def _sentence(name: str, claims: Mapping[str, Claim]) -> str:
+    known = claims.get(name)
+    return known.sentence if known else f"{name} (not in the catalogue)"
+
+
+def _cells(rows: Sequence[Row], pools: Sequence[str]) -> list[str]:
+    """The standing on each pool; empty where the claim is not asked. What no pool can establish
+    has a row without a pool, which stands for all of them.
+    """
+    by_pool = {row.pool: row.outcome.value for row in rows}
+    return [by_pool.get(pool, by_pool.get("", "")) for pool in pools]
+
+
+def _open(summary: Summary, claims: Mapping[str, Claim]) -> list[dict[str, Any]]:
+    """What is not established, worst first; pools of one claim with one reason stand together."""
+    grouped: dict[tuple[Standing, str, str], list[Row]] = {}
+    for row in summary.rows:
+        if row.outcome is not Standing.HOLDS:
+            grouped.setdefault((row.outcome, row.claim, row.because), []).append(row)
+    order = list(Standing)
+    return [
+        {
+            "outcome": outcome.value,
+            "claim": claim,
+            "sentence": _sentence(claim, claims),
+            "because": because,
+            "where": [{"pool": row.pool, "hardware": row.hardware} for row in rows],
+        }
+        for (outcome, claim, because), rows in sorted(
+            grouped.items(), key=lambda item: order.index(item[0][0])
+        )
+    ]
+
+
+def _not_shown(
+    summary: Summary, claims: Mapping[str, Claim], kind: str
+) -> dict[str, list[dict[str, str]] | list[str]]:
+    """What stays open by the nature of the run, and claim by claim where one holds."""
+    cards = list(dict.fromkeys(card for _, card in summary.pools if card))
+    holding = dict.fromkeys(row.claim for row in summary.rows if row.outcome is Standing.HOLDS)
+    known = [claims[name] for name in holding if name in claims]
+    return {
+        "run": limits(kind, cards),
+        "claims": [{"claim": one.id, "text": one.not_shown} for one in known if one.not_shown],
     }
 
 
@@ -175,17 +244,23 @@ def _facts(view: LedgerView, summary: Summary) -> dict[str, Any]:
 
 
 def _fact(record: Record) -> dict[str, Any]:
-    values = json.dumps(record.data["values"], ensure_ascii=False)
     excerpt, note = _excerpt(record.text("raw"))
     return {
         "kind": record.text("kind"),
         "at": record.text("at"),
         "source": record.text("source"),
-        "values": values if len(values) <= VALUES_LIMIT else f"{values[:VALUES_LIMIT]} ...",
+        "values": {name: _shortened(value) for name, value in record.data["values"].items()},
         "raw": excerpt,
+        # an object's first lines say little; what it was read for stands among the values
+        "raw_whole": not note and not excerpt.startswith("{"),
         "raw_note": note or record.text("raw_note"),
         "raw_sha256": record.text("raw_sha256"),
     }
+
+
+def _shortened(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= VALUE_LIMIT else f"{text[:VALUE_LIMIT]} ..."
 
 
 def _excerpt(raw: str) -> tuple[str, str]:

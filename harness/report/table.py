@@ -54,14 +54,23 @@ def _grid(summary: Summary, width: int, *, colour: bool) -> str:
     if not summary.rows:
         return "No claim was planned and none was reported."
     first = min(_WIDEST_CLAIM, max(len(claim) for claim in (*summary.claims, "claim")))
-    names = [name for pool in summary.pools for name in pool]
+    pools = _columns(summary)
+    names = [name for pool in pools for name in pool]
     cell = min(_WIDEST_CELL, max(_CELL, *(len(name) + 1 for name in names)))
     fit = max(1, (width - first - 2) // cell)
     blocks = [
-        _block(summary, summary.pools[start : start + fit], first, cell, colour=colour)
-        for start in range(0, len(summary.pools), fit)
+        _block(summary, pools[start : start + fit], first, cell, colour=colour)
+        for start in range(0, len(pools), fit)
     ]
     return "\n\n".join(blocks)
+
+
+def _columns(summary: Summary) -> Sequence[tuple[str, str]]:
+    """Pools and their hardware. What no pool can establish stands under every pool, without a
+    column of its own unless there is no other.
+    """
+    named = [pool for pool in summary.pools if pool[0]]
+    return named or [("no pool", "")]
 
 
 def _block(
@@ -72,7 +81,7 @@ def _block(
         lines.append(_line("", [hardware for _, hardware in pools], first, cell))
     lines.append("-" * (first + 2 + cell * len(pools)))
     for claim in summary.claims:
-        rows = [summary.row(claim, pool) for pool, _ in pools]
+        rows = [summary.row(claim, pool) or summary.row(claim, "") for pool, _ in pools]
         cells = [_word(row, cell, colour=colour) for row in rows]
         lines.append(f"{_fit(claim, first):<{first}}  {''.join(cells)}".rstrip())
     return "\n".join(lines)
@@ -102,12 +111,14 @@ def _fit(text: str, width: int) -> str:
 def _reasons(summary: Summary, width: int, *, colour: bool) -> str:
     order = {standing: place for place, standing in enumerate(Standing)}
     rows = [row for row in summary.rows if row.outcome is not Standing.HOLDS]
-    lines = []
+    grouped: dict[tuple[Standing, str], list[Row]] = {}
     for row in sorted(rows, key=lambda item: order[item.outcome]):
-        where = f"{row.pool} ({row.hardware})" if row.hardware else row.pool
-        word = _paint(WORDS[row.outcome], row.outcome, colour=colour)
-        lines.append(f"{word}  {visible(f'{row.claim} on {where}')}")
-        lines.append(_wrapped(row.because, width))
+        grouped.setdefault((row.outcome, row.because), []).append(row)
+    lines = []
+    for (outcome, because), alike in grouped.items():
+        word = _paint(WORDS[outcome], outcome, colour=colour)
+        lines += [f"{word}  {visible(f'{row.claim}{_where(row)}')}" for row in alike]
+        lines.append(_wrapped(because, width))
     unjudged = [lost for lost in summary.missing if not lost.claims]
     for lost in unjudged:
         lines.append(f"judged nothing  {visible(f'{lost.scenario} on {lost.pool}')}")
@@ -116,6 +127,12 @@ def _reasons(summary: Summary, width: int, *, colour: bool) -> str:
         lines.append("unreadable line of the ledger")
         lines.append(_wrapped(str(line), width))
     return "\n".join(lines)
+
+
+def _where(row: Row) -> str:
+    if not row.pool:
+        return ""
+    return f" on {row.pool} ({row.hardware})" if row.hardware else f" on {row.pool}"
 
 
 def _wrapped(text: str, width: int) -> str:

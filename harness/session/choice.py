@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from harness.inventory.loading import load
 from harness.inventory.models import Lab
 from harness.inventory.problems import InventoryError
 from harness.inventory.suggest import nearest
+
+RUN_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+"""A run's id names its directory, holds its leases and labels its pods."""
 
 
 class UserMistake(Exception):
@@ -66,9 +70,41 @@ def choose(path: Path, lane: str, pools: Sequence[str], claims: Sequence[str]) -
             claim_of(claim)
         except UnknownClaim as unknown:
             raise UserMistake(str(unknown)) from unknown
+        if lane and not lab.lanes[lane].asks(claim):
+            raise UserMistake(f"lane {lane!r} of {path} leaves out the claim {claim!r}")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     chosen = tuple(pool for pool in known if not pools or pool in pools)
     return Choice(lab, digest, lane, chosen, tuple(claims))
+
+
+def refuse_misfit(choice: Choice, faults: Sequence[str], attach: Path | None, run_id: str) -> None:
+    """Raise UserMistake for what cannot be had together, or would be passed over in silence."""
+    _check_faults(faults)
+    lab = choice.inventory
+    if run_id and not RUN_ID.fullmatch(run_id):
+        raise UserMistake(
+            f"--run-id {run_id!r}: letters, digits, '.', '_' and '-', not at an end, at most 63"
+        )
+    if attach is not None and lab.kind != "twin":
+        raise UserMistake(f"--attach is for a twin, and lab {lab.name} is real: leave it out")
+    if faults and attach is not None:
+        raise UserMistake(
+            f"--fault is for the embedded twin; this one runs already: hil twin fault {faults[0]}"
+        )
+    if faults and (lab.kind != "twin" or lab.management is not None):
+        raise UserMistake(f"--fault is for the embedded twin, and lab {lab.name} is not it")
+
+
+def _check_faults(names: Sequence[str]) -> None:
+    if not names:
+        return
+    from harness.twin.faults.catalogue import UnknownFault, find
+
+    for name in names:
+        try:
+            find(name)
+        except UnknownFault as unknown:
+            raise UserMistake(str(unknown)) from unknown
 
 
 def _no_such(what: str, name: str, known: Sequence[str], path: Path) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.session.choice import UserMistake, choose
-from harness.session.state import check_faults
+from harness.session.choice import UserMistake, choose, refuse_misfit
+from harness.session.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 USER_MISTAKE = 2
@@ -19,13 +19,14 @@ def run(chosen: argparse.Namespace) -> int:
     """Run the scenarios; returns the run's exit status."""
     try:
         choice = choose(chosen.lab, chosen.lane, chosen.pool, chosen.claim)
-        check_faults(chosen.fault)
+        refuse_misfit(choice, chosen.fault, chosen.attach, chosen.run_id)
     except UserMistake as mistake:
         sys.stderr.write(f"hil: {mistake}\n")
         return USER_MISTAKE
     embedded = choice.inventory.kind == "twin" and chosen.attach is None
     workers = min(chosen.workers, len(choice.pools)) if embedded else 0
-    return int(pytest.main(_arguments(chosen, workers)))
+    console = Console()
+    return console.status(int(pytest.main(_arguments(chosen, workers), plugins=[console])))
 
 
 def _arguments(chosen: argparse.Namespace, workers: int) -> list[str]:
@@ -38,15 +39,16 @@ def _arguments(chosen: argparse.Namespace, workers: int) -> list[str]:
         f"--seed={chosen.seed}",
         f"--out={chosen.out.resolve()}",
         f"--run-id={chosen.run_id}",
+        f"--subject={chosen.subject}",
         "-p", "no:cacheprovider",
-        "--no-header", "--tb=short", "-q", "-r", "N",
+        "--tb=short",
     ]  # fmt: skip
     argv += [f"--pool={pool}" for pool in chosen.pool]
     argv += [f"--claim={claim}" for claim in chosen.claim]
     argv += [f"--fault={fault}" for fault in chosen.fault]
     argv += [f"--attach={chosen.attach.resolve()}"] if chosen.attach else []
     argv += ["--plan"] if chosen.plan else []
-    argv += ["-q", "-q", "--tb=no"] if chosen.quiet else []
+    argv += [] if chosen.quiet or chosen.plan else ["--progress"]
     if workers > 1 and not chosen.plan:
         # a worker that dies is not replaced: its scenario would be run again, on real hardware
         argv += ["-n", str(workers), "--dist", "loadgroup", "--max-worker-restart=0"]

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.bringup.errors import PoolNotReady
+from harness.bringup.errors import PoolNotReady, TakeDownIncomplete
 from harness.claims.catalogue import Claim, UnknownClaim
 from harness.claims.catalogue import get as claim_of
 from harness.clock import ClockStuck
-from harness.judge.verdict import Verdict
+from harness.judge.verdict import Outcome, Verdict
 from harness.reach.errors import LabError
 from harness.session.plan import Lacking, Planned
-from harness.session.recorder import Recorder
-from harness.session.state import RunState
-from harness.twin.process import TwinFailed
+from harness.session.pools import Unavailable
+from harness.session.recorder import NotAllHold, Recorder
+from harness.session.state import USER_MISTAKE, RunState, end_with
 
-LAB_UNFIT = 3
 NO_POOL = "-"
 """Stands for "no pool of this lab will do": the scenario is planned nowhere."""
+
+_TOLD = "hil_told"
+_SENTENCES = (NotAllHold, PoolNotReady, TakeDownIncomplete, *Unavailable)
+"""What stops a scenario and is no bug: its message says all, and a traceback would hide it."""
 
 _recorder_key = pytest.StashKey[Recorder]()
 _failed_key = pytest.StashKey[str]()
@@ -45,23 +49,11 @@ def refuse_broken_grouping(config: pytest.Config) -> None:
     ours = tuple(int(part) for part in version("pytest").split(".")[:2])
     theirs = tuple(int(part) for part in version("pytest-xdist").split(".")[:3])
     if ours >= (9, 2) and theirs <= (3, 8, 0):
-        raise pytest.UsageError(
+        end_with(
             f"pytest {version('pytest')} with xdist {version('pytest-xdist')} does not keep a "
-            "pool's scenarios on one worker; install pytest below 9.2"
+            "pool's scenarios on one worker; install pytest below 9.2, or run with --workers 0",
+            USER_MISTAKE,
         )
-
-
-def preflight(state: RunState) -> None:
-    """See that a lab which exists answers; ends pytest with 3 and one sentence when not."""
-    from harness.bringup.connect import connect
-
-    lab = state.choice_of_lab()
-    if lab.embedded or state.plan_only:
-        return
-    try:
-        connect(lab.inventory, lab.way(), lab.run_id).close()
-    except (LabError, TwinFailed, ClockStuck) as unfit:
-        pytest.exit(str(unfit), returncode=LAB_UNFIT)
 
 
 def pools_for(state: RunState, metafunc: pytest.Metafunc) -> list[Any]:
@@ -145,6 +137,9 @@ def note_phase(
     """Follow a scenario through its phases; the last one ends it."""
     if call.excinfo is not None and call.excinfo.errisinstance(KeyboardInterrupt):
         return
+    if call.excinfo is not None and call.excinfo.errisinstance(_SENTENCES):
+        report.longrepr = str(call.excinfo.value)
+        setattr(report, _TOLD, not call.excinfo.errisinstance(TakeDownIncomplete))
     if report.failed:
         failed = "failed" if report.when == "call" else f"error in {report.when}"
         item.stash.setdefault(_failed_key, failed)
@@ -152,6 +147,25 @@ def note_phase(
         recorder.unknown(f"its pool could not be had: {call.excinfo.value}")
     if report.when == "teardown":
         recorder.end(item.stash.get(_failed_key, "passed"))
+
+
+def is_told(report: pytest.TestReport) -> bool:
+    """Whether the table of claims says why this scenario failed. True of a worker's reports too."""
+    return bool(getattr(report, _TOLD, False))
+
+
+def let_go(state: RunState) -> None:
+    """Take down what an interrupted run still holds; what stays is written down and told."""
+    name = state.pools.held
+    try:
+        state.pools.release()
+    except (TakeDownIncomplete, *Unavailable) as stays:
+        state.left_behind = f"pool {name} may still be there: {stays}"
+    except KeyboardInterrupt:
+        state.left_behind = f"pool {name} is left standing, as was asked"
+    if state.left_behind:
+        state.ledger(name).note("take-down", state.left_behind, at=state.pools.now())
+        state.say(state.pools.now(), state.left_behind)
 
 
 def mark_interrupted(item: pytest.Item, cut: BaseException) -> None:
@@ -189,10 +203,8 @@ def _claims(definition: Any) -> list[Claim]:
 
 
 def _lacking(scenario: str, asked: list[Claim], lacks: dict[str, list[str]]) -> Lacking:
-    reasons = [f"pool {pool}: {' and '.join(missing)}" for pool, missing in lacks.items()]
-    return Lacking(
-        scenario, tuple(claim.id for claim in asked), "no pool will do: " + "; ".join(reasons)
-    )
+    reasons = "; ".join(" and ".join(missing) for missing in lacks.values())
+    return Lacking(scenario, tuple(claim.id for claim in asked), f"no pool will do: {reasons}")
 
 
 def _pool_of(item: pytest.Item) -> str:
@@ -210,7 +222,8 @@ def _planned(state: RunState, item: pytest.Item, pool: str, declared: list[str])
 
 def _recorder(state: RunState, planned: Planned, declared: list[str]) -> Recorder:
     # the shard is opened by the worker that runs the scenario, not by each that collects it
-    return Recorder(planned, lambda: state.ledger(planned.pool), state.pools.now, _show, declared)
+    show = partial(_show, state)
+    return Recorder(planned, lambda: state.ledger(planned.pool), state.pools.now, show, declared)
 
 
 def entitle(recorder: Recorder) -> None:
@@ -227,10 +240,13 @@ def entitle(recorder: Recorder) -> None:
     dynamic.severity(min((c.severity for c in claims), key=weights.index))
 
 
-def _show(verdict: Verdict) -> None:
+def _show(state: RunState, verdict: Verdict) -> None:
     """A step of the running test for each observation, and one for what was made of them."""
     from harness.report.allure_writer import attach_verdict, step_for_fact
 
     for fact in verdict.facts:
         step_for_fact(fact)
     attach_verdict(verdict)
+    if verdict.outcome is not Outcome.HOLDS:
+        text = f"{verdict.outcome}: {verdict.claim} on {verdict.subject}"
+        state.say(state.pools.now(), text)

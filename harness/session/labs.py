@@ -50,6 +50,14 @@ class LabChoice:
         with self._connected(self.way()) as lab:
             yield lab
 
+    def see(self) -> None:
+        """See that a lab which is there already answers.
+
+        Raises LabError, TwinFailed or ClockStuck.
+        """
+        if not self.embedded:
+            connect(self.inventory, self.way(), self.run_id).close()
+
     def way(self) -> Reachable:
         """How the lab that already exists is reached. Raises LabError or TwinFailed."""
         if self.attach is not None:

@@ -7,7 +7,7 @@ the run's directory, so that what was planned and never ran can be told.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -47,6 +47,10 @@ class Plan:
         """The pools used, in the order of first use."""
         return list(dict.fromkeys(item.pool for item in self.planned))
 
+    def counts(self) -> str:
+        """How much it is: "27 scenarios on 3 pools"."""
+        return f"{_many(self.planned, 'scenario')} on {_many(self.pools(), 'pool')}"
+
     def write(self, path: Path) -> None:
         """Write it whole or not at all; every worker writes the same text."""
         text = json.dumps(
@@ -69,6 +73,10 @@ class Plan:
              for i in told["planned"]],
             [Lacking(i["scenario"], tuple(i["claims"]), i["why"]) for i in told["lacking"]],
         )  # fmt: skip
+
+
+def _many(things: Sequence[object], name: str) -> str:
+    return f"{len(things)} {name}{'s' * (len(things) != 1)}"
 
 
 def in_order(items: Iterable[Planned]) -> list[Planned]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.claims.catalogue import get as claim_of
+from harness.claims.catalogue import load as load_claims
 from harness.session.choice import Choice
 from harness.session.plan import Plan
 
@@ -22,6 +23,11 @@ def describe(choice: Choice, plan: Plan) -> str:
                 lines += [f"      needs   {', '.join(needs)}"] if needs else []
     if plan.lacking:
         lines += ["", "not to be established here:"]
-        lines += [f"  {', '.join(lack.claims)}: {lack.why}" for lack in plan.lacking]
-    lines += ["", f"{len(plan.planned)} scenarios on {len(plan.pools())} pools; nothing was run"]
+        for why in dict.fromkeys(lack.why for lack in plan.lacking):
+            claims = [c for lack in plan.lacking if lack.why == why for c in lack.claims]
+            lines += [f"  {', '.join(claims)}", f"      {why}"]
+    left_out = [claim for claim in load_claims() if not choice.asks(claim)]
+    if left_out:
+        lines += ["", f"not asked by this run: {', '.join(left_out)}"]
+    lines += ["", f"{plan.counts()}; nothing was run"]
     return "\n".join(lines) + "\n"

@@ -22,9 +22,16 @@ Unavailable = (LabError, ClockStuck, TwinFailed)
 class Pools:
     """Brings pools up on demand and takes each down when told."""
 
-    def __init__(self, lab: LabChoice, ledger: Callable[[str], Ledger]) -> None:
+    def __init__(
+        self,
+        lab: LabChoice,
+        ledger: Callable[[str], Ledger],
+        say: Callable[[float, str], None],
+    ) -> None:
         self._lab = lab
         self._ledger = ledger
+        self._say = say
+        self._name = ""
         self._held: HeldPool | None = None
         self._clock: Clock | None = None
         self._open = ExitStack()
@@ -33,6 +40,11 @@ class Pools:
     def now(self) -> float:
         """The lab's time; before there is a lab, the epoch: no time of the runner's own."""
         return self._clock.now() if self._clock is not None else 0.0
+
+    @property
+    def held(self) -> str:
+        """The name of the pool that is held, or was being brought up when the run was cut short."""
+        return self._name
 
     def get(self, name: str) -> HeldPool:
         """The pool, held. One that could not be had is not tried again for its next scenario."""
@@ -53,12 +65,18 @@ class Pools:
         self._held = None
         self._open.close()
         self._clock = None
+        self._name = ""
 
     def _bring_up(self, name: str) -> HeldPool:
         from harness.bringup.keeper import hold
 
+        self._name = name
         lab = self._open.enter_context(self._lab.open(name))
         self._clock = lab.clock
         ledger = self._ledger(name)
-        log = lambda kind, text: ledger.note(kind, text, at=self.now())  # noqa: E731
+
+        def log(kind: str, text: str) -> None:
+            ledger.note(kind, text, at=self.now())
+            self._say(self.now(), text)
+
         return self._open.enter_context(hold(lab, name, log))

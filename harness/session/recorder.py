@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from harness.judge.verdict import Outcome, Verdict
+from harness.report.allure_writer import message
 from harness.report.ledger import Ledger
 from harness.session.plan import Planned
 
@@ -70,8 +71,7 @@ class Recorder:
             raise Misuse(f"{self.planned.scenario} ended without a verdict on {unjudged}")
         failed = [v for v in self.verdicts if v.outcome is not Outcome.HOLDS]
         if failed:
-            lines = [f"{v.claim} is {v.outcome} on {v.subject}: {v.because}" for v in failed]
-            raise NotAllHold("\n".join(lines))
+            raise NotAllHold("\n".join(message(verdict) for verdict in failed))
 
     def end(self, outcome: str) -> None:
         """Write down how the scenario ended."""

@@ -2,19 +2,27 @@
 
 Plain HTTP on loopback, beside the Kubernetes APIs and never part of them:
 ``POST /clock/settle``, ``POST /clock/advance?until=EPOCH[&run=all]``, ``GET /state``,
-``POST /faults/NAME``, ``GET /requests``.
+``POST /faults/NAME``, ``GET /requests``. A refusal is a sentence with status 400 (what was asked
+makes no sense), 404 (no such fault), 409 (the fault does not fit the lab as it is) or 500 (the
+simulated lab failed; the sentence says at what).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
 
+from harness.twin.apiserver.errors import ApiError
 from harness.twin.apiserver.requestlog import RequestLog
 from harness.twin.apiserver.server import ApiServer
 from harness.twin.engine import Engine
+from harness.twin.faults.catalogue import UnknownFault
+from harness.twin.pace import LATEST, Pace, WorldFailed
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Admin:
@@ -25,6 +33,7 @@ class Admin:
         engine: Engine,
         servers: list[ApiServer],
         *,
+        pace: Pace,
         revision: Callable[[], int],
         describe: Callable[[], dict[str, Any]],
         plant: Callable[[str], None],
@@ -32,6 +41,7 @@ class Admin:
     ) -> None:
         self._engine = engine
         self._servers = servers
+        self._pace = pace
         self._revision = revision
         self._describe = describe
         self._plant = plant
@@ -41,13 +51,14 @@ class Admin:
 
     async def start(self, port: int = 0) -> None:
         """Listen on loopback; ``url`` says where."""
-        app = web.Application()
+        app = web.Application(middlewares=[_say_what_failed])
         app.router.add_post("/clock/settle", self._settle)
         app.router.add_post("/clock/advance", self._advance)
         app.router.add_get("/state", self._state)
         app.router.add_post("/faults/{name}", self._fault)
         app.router.add_get("/requests", self._request_log)
-        self._runner = web.AppRunner(app, access_log=None)
+        # who gives up waiting for an advance ends it
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", port)
         await site.start()
@@ -66,19 +77,17 @@ class Admin:
 
     async def _settle(self, _: web.Request) -> web.Response:
         # what the last write set off at this very moment happens before anybody looks
-        self._engine.run_until(self._engine.now)
+        self._pace.move(self._engine.now)
         return self._moment()
 
     async def _advance(self, request: web.Request) -> web.Response:
-        try:
-            until = float(request.query["until"])
-        except (KeyError, ValueError):
-            return web.Response(status=400, text="until=EPOCH is needed, in seconds")
+        until = _moment_asked(request)
         if request.query.get("run") == "all":
-            self._engine.run_until(until)
+            await self._pace.glide(until)
             return self._moment()
+        # in one go: a request that came in between would make two equal runs differ
         before = self._deliveries()
-        self._engine.run_until(until, stop=lambda: self._deliveries() != before)
+        self._pace.move(until, stop=lambda: self._deliveries() != before)
         return self._moment()
 
     def _deliveries(self) -> int:
@@ -89,11 +98,32 @@ class Admin:
 
     async def _fault(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        try:
-            self._plant(name)
-        except KeyError as unknown:
-            return web.Response(status=404, text=str(unknown.args[0]))
+        self._plant(name)
         return web.json_response({"planted": name})
 
     async def _request_log(self, _: web.Request) -> web.Response:
         return web.json_response(self._requests.summary())
+
+
+def _moment_asked(request: web.Request) -> float:
+    try:
+        until = float(request.query["until"])
+    except (KeyError, ValueError):
+        until = math.nan
+    if not until <= LATEST:  # not a number, too
+        raise web.HTTPBadRequest(
+            text="time moves to until=EPOCH, in seconds, at the latest to 2099-01-01"
+        )
+    return until
+
+
+@web.middleware
+async def _say_what_failed(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except UnknownFault as unknown:
+        return web.Response(status=404, text=str(unknown))
+    except ApiError as refused:
+        return web.Response(status=409, text=refused.message)
+    except WorldFailed as failed:
+        return web.Response(status=500, text=str(failed))

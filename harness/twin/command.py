@@ -6,6 +6,8 @@ import asyncio
 import datetime
 import http.client
 import json
+import math
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -13,40 +15,55 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.twin.process import Endpoint, TwinFailed
+from harness.twin.process import NO_TRUST_STORE, Endpoint, TwinFailed
 
 USER_MISTAKE = 2
 LAB_UNFIT = 3
+_LAST_PORT = 65535
+_PATIENCE = 600.0  # real seconds for one answer
+_QUOTED = 1000  # characters of what the twin says
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def up(directory: Path, *, seed: int, faults: Sequence[str], speed: float, port: int) -> int:
     """Serve until Ctrl-C."""
+    os.environ.update(NO_TRUST_STORE)  # read by what is imported next
     from harness.twin.faults.catalogue import UnknownFault, find
-    from harness.twin.lab import Options, serve
+    from harness.twin.lab import CannotStart, DirectoryUnfit, Options, serve
 
+    if not math.isfinite(speed) or speed < 0:
+        return _mistake(f"--speed {speed:g}: give virtual seconds per real second, 0 or more")
+    if not 0 <= port <= _LAST_PORT:
+        return _mistake(f"--port {port}: give a port from 0 (any that is free) to {_LAST_PORT}")
     try:
         chosen = tuple(find(name).id for name in faults)
+        options = Options(directory=directory, seed=seed, faults=chosen, speed=speed, port=port)
+        asyncio.run(serve(options, _greeting(directory, speed)))
     except UnknownFault as unknown:
         return _mistake(str(unknown))
-    options = Options(directory=directory, seed=seed, faults=chosen, speed=speed, port=port)
+    except DirectoryUnfit as unfit:
+        return _mistake(str(unfit))
+    except CannotStart as unfit:
+        sys.stderr.write(f"hil: {unfit}\n")
+        return LAB_UNFIT
+    return 0
+
+
+def _greeting(directory: Path, speed: float) -> list[str]:
     kubeconfig = directory / "kubeconfig"
-    greeting = [
+    time = (
+        f"  time runs at {speed:g} virtual seconds per second"
+        if speed
+        else f"  hil twin advance 93m --dir {directory}     (time stands still until told)"
+    )
+    return [
         f"the twin is up; kubeconfig: {kubeconfig}",
         f"  kubectl --kubeconfig {kubeconfig} get nodes",
         f"  kubectl --kubeconfig {kubeconfig} --context tenant-lab get nodes",
-        f"  hil twin advance 93m --dir {directory}     (time stands still until told)"
-        if not speed
-        else f"  time runs at {speed:g} virtual seconds per second",
+        time,
         f"  hil run --attach {directory}",
         "Ctrl-C ends it.",
     ]
-    try:
-        asyncio.run(serve(options, greeting))
-    except OSError as taken:
-        sys.stderr.write(f"hil: the twin cannot listen ({taken}); choose another --port or --dir\n")
-        return LAB_UNFIT
-    return 0
 
 
 def advance(directory: Path, duration: str) -> int:
@@ -54,25 +71,29 @@ def advance(directory: Path, duration: str) -> int:
     seconds = parse_duration(duration)
     if seconds is None:
         return _mistake(f"{duration!r} is not a duration: write 90s, 93m, 1h30m or 2d")
-    told = _ask(directory, "GET", "/state")
-    if told is None:
-        return LAB_UNFIT
-    until = float(told["now"]) + seconds
-    moved = _ask(directory, "POST", f"/clock/advance?run=all&until={until!r}")
-    if moved is None:
-        return LAB_UNFIT
+    try:
+        told = _ask(directory, "GET", "/state")
+        until = float(told["now"]) + seconds
+        moved = _ask(directory, "POST", f"/clock/advance?run=all&until={until!r}")
+    except Refused as refused:
+        return refused.tell()
     sys.stdout.write(f"now {_stamp(moved['now'])}, revision {moved['revision']}\n")
     return 0
 
 
 def state(directory: Path) -> int:
-    """Show time, clusters, planted faults and what comes next."""
-    told = _ask(directory, "GET", "/state")
-    if told is None:
-        return LAB_UNFIT
-    lines = [f"now       {_stamp(told['now'])}", f"revision  {told['revision']}"]
+    """Show time, clusters, planted faults, who watches, and what comes next."""
+    try:
+        told = _ask(directory, "GET", "/state")
+    except Refused as refused:
+        return refused.tell()
+    pace = f"  (runs at {told['speed']:g} s per second)" if told["speed"] else ""
+    lines = [f"now       {_stamp(told['now'])}{pace}", f"revision  {told['revision']}"]
+    lines += [f"failure   {told['failure']}"] if told["failure"] else []
     lines += [f"cluster   {name} at {url}" for name, url in told["clusters"].items()]
     lines += [f"fault     {name}" for name in told["faults"]]
+    for cluster, kinds in told["watches"].items():
+        lines += [f"watching  {cluster}: {kind} ({count})" for kind, count in kinds.items()]
     lines += [f"in {item['in']:8.1f} s  {item['what']}" for item in told["pending"]]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
@@ -84,10 +105,11 @@ def fault(directory: Path, name: str) -> int:
 
     try:
         find(name)
+        _ask(directory, "POST", f"/faults/{name}")
     except UnknownFault as unknown:
         return _mistake(str(unknown))
-    if _ask(directory, "POST", f"/faults/{name}") is None:
-        return LAB_UNFIT
+    except Refused as refused:
+        return refused.tell()
     sys.stdout.write(f"planted {name}\n")
     return 0
 
@@ -102,24 +124,38 @@ def parse_duration(text: str) -> float | None:
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
-def _ask(directory: Path, verb: str, path: str) -> dict[str, Any] | None:
+class Refused(Exception):
+    """A running twin was not found, or said no. ``status`` is this command's exit status."""
+
+    def __init__(self, sentence: str, status: int = LAB_UNFIT) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+    def tell(self) -> int:
+        """Say it to the user; gives the exit status."""
+        sys.stderr.write(f"hil: {self}\n")
+        return self.status
+
+
+def _ask(directory: Path, verb: str, path: str) -> dict[str, Any]:
+    """What the twin of a directory answers. Raises Refused."""
     try:
         parts = urlsplit(Endpoint.load(directory).clock_url)
-        connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=600)
+        connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=_PATIENCE)
         connection.request(verb, path)
         answer = connection.getresponse()
         body = answer.read()
     except TwinFailed as missing:
-        sys.stderr.write(f"hil: {missing}\n")
-        return None
-    except OSError as gone:
-        sys.stderr.write(
-            f"hil: the twin of {directory} does not answer ({gone}); start one with `hil twin up`\n"
-        )
-        return None
-    if answer.status != 200:
-        sys.stderr.write(f"hil: the twin answered {answer.status}: {body.decode()[:500]}\n")
-        return None
+        raise Refused(str(missing)) from missing
+    except (OSError, http.client.HTTPException) as gone:
+        reason = str(gone) or type(gone).__name__
+        raise Refused(
+            f"the twin of {directory} does not answer ({reason}); start one with `hil twin up`"
+        ) from gone
+    if answer.status != http.HTTPStatus.OK:
+        mistaken = answer.status in (http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.NOT_FOUND)
+        said = body.decode(errors="replace")[:_QUOTED]
+        raise Refused(f"the twin says: {said}", USER_MISTAKE if mistaken else LAB_UNFIT)
     told: dict[str, Any] = json.loads(body)
     return told
 
@@ -129,5 +165,4 @@ def _stamp(epoch: float) -> str:
 
 
 def _mistake(sentence: str) -> int:
-    sys.stderr.write(f"hil: {sentence}\n")
-    return USER_MISTAKE
+    return Refused(sentence, USER_MISTAKE).tell()

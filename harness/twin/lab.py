@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,17 +18,38 @@ from typing import Any
 import yaml
 
 from harness.twin.admin import Admin
+from harness.twin.apiserver.errors import ApiError
 from harness.twin.apiserver.kubeconfigs import kubeconfig
 from harness.twin.apiserver.requestlog import RequestLog
 from harness.twin.apiserver.server import ApiServer
 from harness.twin.apiserver.tls import Authority
 from harness.twin.engine import Engine
-from harness.twin.faults.catalogue import plant
+from harness.twin.faults.catalogue import UnknownFault, plant
+from harness.twin.pace import Pace, run_by_itself
+from harness.twin.process import TOLD
 from harness.twin.world.backend import ClusterBackend
-from harness.twin.world.world import World
+from harness.twin.world.landscape import KUBERNETES
+from harness.twin.world.landscape_tenant import VERSION
+from harness.twin.world.world import MANAGEMENT, TENANT_PREFIX, World
 
-TICK = 0.05
-"""Real seconds between two moves of the clock when it runs by itself."""
+_ENDED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_SHOWN_EVENTS = 20
+
+
+class CannotStart(Exception):
+    """The twin cannot be served; the message says why and what to do."""
+
+
+class CannotListen(CannotStart):
+    """The port is taken, or not this user's to take."""
+
+
+class DirectoryTaken(CannotStart):
+    """Another twin is up in the directory."""
+
+
+class DirectoryUnfit(CannotStart):
+    """The directory cannot be made or written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +71,7 @@ class Twin:
         self.options = options
         self.engine = Engine()
         self.world = World(self.engine, seed=options.seed)
+        self.pace = Pace(self.engine)
         for fault in options.faults:
             plant(self.world, fault)
         self.requests = RequestLog()
@@ -55,29 +80,35 @@ class Twin:
         self.admin: Admin | None = None
 
     async def start(self) -> None:
-        """Serve every cluster and the admin port, then write the kubeconfig and ``twin.json``."""
-        stores = {"management": self.world.management}
-        stores |= {f"tenant-{name}": store for name, store in self.world.tenants.items()}
+        """Serve every cluster and the admin port, then write the kubeconfig and ``twin.json``.
+
+        Raises CannotStart.
+        """
+        stores = {MANAGEMENT: self.world.management}
+        stores |= {f"{TENANT_PREFIX}{name}": one for name, one in self.world.tenants.items()}
         for name, store in stores.items():
             server = ApiServer(
                 store,
                 ClusterBackend(self.world, name),
                 authority=self.authority,
                 request_log=self.requests,
+                version=KUBERNETES if name == MANAGEMENT else VERSION,
             )
-            await server.start(port=self.options.port if name == "management" else 0)
             self.servers[name] = server
+            await _listen(server, self.options.port if name == MANAGEMENT else 0)
         self._hand_out_tenant_kubeconfigs()
         self.admin = Admin(
             self.engine,
             list(self.servers.values()),
+            pace=self.pace,
             revision=lambda: self.world.management.revision,
             describe=self.describe,
-            plant=lambda fault: plant(self.world, fault),
+            plant=self._plant,
             requests=self.requests,
         )
         await self.admin.start()
-        self._write_files()
+        with _writing(self.options.directory):
+            self._write_files()
 
     async def close(self) -> None:
         """Stop serving."""
@@ -91,13 +122,19 @@ class Twin:
         return {
             "now": self.engine.now,
             "revision": self.world.management.revision,
+            "speed": self.options.speed,
+            "failure": self.pace.failure,
             "faults": list(self.world.planted),
             "clusters": {name: server.url for name, server in self.servers.items()},
+            "watches": {name: _watched(server) for name, server in self.servers.items()},
             "pending": [
                 {"in": when - self.engine.now, "what": what}
-                for when, what in self.engine.pending()[:20]
+                for when, what in self.engine.pending()[:_SHOWN_EVENTS]
             ],
         }
+
+    def _plant(self, fault: str) -> None:
+        self.pace.do(lambda: plant(self.world, fault), refusals=(UnknownFault, ApiError))
 
     def _credentials(self, name: str) -> tuple[str, bytes, bytes, bytes]:
         certificate, key = self.authority.client("hil-admin", ("system:masters",))
@@ -105,24 +142,43 @@ class Twin:
 
     def _hand_out_tenant_kubeconfigs(self) -> None:
         for name in self.world.tenants:
-            context = f"tenant-{name}"
+            context = f"{TENANT_PREFIX}{name}"
             config = kubeconfig({context: self._credentials(context)}, context)
-            self.world.set_tenant_kubeconfig(name, yaml.safe_dump(config))
+            self.world.set_tenant_kubeconfig(name, _dumped(config))
 
     def _write_files(self) -> None:
         assert self.admin is not None
         directory = self.options.directory
-        directory.mkdir(parents=True, exist_ok=True)
-        config = kubeconfig({name: self._credentials(name) for name in self.servers}, "management")
+        config = kubeconfig({name: self._credentials(name) for name in self.servers}, MANAGEMENT)
         path = (directory / "kubeconfig").resolve()
-        _write_private(path, yaml.safe_dump(config))
+        _write_private(path, _dumped(config))
         told = {
             "kubeconfig": str(path),
             "clock": self.admin.url,
             "contexts": list(self.servers),
             "pid": os.getpid(),
         }
-        _write_private(directory / "twin.json", json.dumps(told, indent=1) + "\n")
+        _write_private(directory / TOLD, json.dumps(told, indent=1) + "\n")
+
+
+async def _listen(server: ApiServer, port: int) -> None:
+    try:
+        await server.start(port=port)
+    except OSError as taken:
+        raise CannotListen(
+            f"cannot listen on port {port} ({os.strerror(taken.errno or 0)}): choose another --port"
+        ) from taken
+
+
+def _watched(server: ApiServer) -> dict[str, int]:
+    """How many watches are open on each kind."""
+    return dict(sorted(Counter(watch.asked.resource.kind for watch in server.watches).items()))
+
+
+def _dumped(document: Any) -> str:
+    # libyaml's own writer takes a tenth of the time, a tenth of a twin's start
+    writer = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return str(yaml.dump(document, Dumper=writer))
 
 
 def _write_private(path: Path, text: str) -> None:
@@ -134,35 +190,70 @@ def _write_private(path: Path, text: str) -> None:
     part.replace(path)
 
 
+@contextmanager
+def _writing(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as refused:
+        raise DirectoryUnfit(
+            f"cannot write to {directory} ({refused.strerror}): choose another --dir"
+        ) from refused
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Hold a directory, made if need be, against every other twin. ``twin.json`` goes at the end.
+
+    The kernel drops the lock with the process, however that ends.
+    """
+    with _writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as taken:
+            raise DirectoryTaken(
+                f"a twin is up in {directory} already: end it, or choose another --dir"
+            ) from taken
+        try:
+            yield
+        finally:
+            (directory / TOLD).unlink(missing_ok=True)
+    finally:
+        os.close(held)
+
+
 def _end_at_eof(ended: asyncio.Event) -> None:
     if not os.read(sys.stdin.fileno(), 4096):
         ended.set()
 
 
-def _run_by_itself(twin: Twin, loop: asyncio.AbstractEventLoop) -> None:
-    def tick() -> None:
-        twin.engine.run_until(twin.engine.now + TICK * twin.options.speed)
-        loop.call_later(TICK, tick)
-
-    loop.call_later(TICK, tick)
-
-
 async def serve(options: Options, ready: Sequence[str] = ("ready",)) -> None:
-    """Run a twin until it is told to end: SIGTERM, SIGINT, or the end of standard input."""
-    twin = Twin(options)
-    await twin.start()
+    """Run a twin until it is told to end: SIGTERM, SIGINT, SIGHUP, or the end of standard input.
+
+    Raises CannotStart.
+    """
+    with _alone_in(options.directory):
+        twin = Twin(options)
+        try:
+            await twin.start()
+            await _stay_up(twin, ready)
+        finally:
+            await twin.close()
+
+
+async def _stay_up(twin: Twin, ready: Sequence[str]) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _ENDED_BY:
+        if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+            continue  # started with nohup
         loop.add_signal_handler(number, ended.set)
-    if options.until_stdin_closes:
+    if twin.options.until_stdin_closes:
         loop.add_reader(sys.stdin.fileno(), _end_at_eof, ended)
-    if options.speed:
-        _run_by_itself(twin, loop)
+    if twin.options.speed:
+        run_by_itself(twin.pace, twin.engine, twin.options.speed)
     sys.stdout.write("\n".join(ready) + "\n")
     sys.stdout.flush()
-    try:
-        await ended.wait()
-    finally:
-        await twin.close()
-        (options.directory / "twin.json").unlink(missing_ok=True)
+    await ended.wait()

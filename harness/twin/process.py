@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+TOLD = "twin.json"
+"""The file in a running twin's directory that says where it is."""
 # The twin connects to nobody, and reading the system's certificates takes a tenth of a second of
 # each start: the HTTP library does it when it is imported.
-_NO_TRUST_STORE = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
+NO_TRUST_STORE = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
 
 
 class TwinFailed(Exception):
@@ -33,14 +35,13 @@ class Endpoint:
     def load(directory: Path) -> Endpoint:
         """Read ``twin.json`` of a running twin's directory. Raises `TwinFailed` when not there."""
         try:
-            told = json.loads((directory / "twin.json").read_text())
-        except (OSError, ValueError) as missing:
+            told = json.loads((directory / TOLD).read_text())
+            kubeconfig, contexts = Path(told["kubeconfig"]), tuple(told["contexts"])
+            return Endpoint(kubeconfig, str(told["clock"]), contexts, int(told["pid"]))
+        except (OSError, ValueError, KeyError, TypeError) as missing:
             raise TwinFailed(
                 f"no running twin in {directory} ({missing}); start one with `hil twin up`"
             ) from missing
-        return Endpoint(
-            Path(told["kubeconfig"]), told["clock"], tuple(told["contexts"]), int(told["pid"])
-        )
 
 
 class TwinProcess:
@@ -58,7 +59,7 @@ class TwinProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env={**os.environ, **_NO_TRUST_STORE},
+            env={**os.environ, **NO_TRUST_STORE},
             start_new_session=True,  # Ctrl-C is for the run; the twin outlives it until take-down
         )
         self.endpoint = self._read_endpoint(directory)

@@ -36,6 +36,7 @@ def test_every_claim_is_complete(claim: claims.Claim) -> None:
     assert claim.severity in claims.SEVERITIES
     assert all(TERM.fullmatch(term) for term in claim.needs)
     assert claim.proof.endswith(".") and claim.not_proof.endswith(".")
+    assert claim.not_shown.endswith(".")
     assert claim.page.endswith(f"#{claim.id}")
 
 

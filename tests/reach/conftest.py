@@ -166,7 +166,8 @@ class served:  # noqa: N801 - reads as `with served(...)`
 
     def __exit__(self, *_: object) -> None:
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        # the transports' goodbyes are still to be said, in the loop's next few rounds
+        self._loop.call_soon_threadsafe(self._loop.call_later, 0.05, self._loop.stop)
         self._thread.join(10)
         self._loop.close()
 

@@ -25,8 +25,8 @@ Verdicts = Callable[..., Verdict]
 
 def run_info(**more: Any) -> RunInfo:
     fields: dict[str, Any] = {
-        "run_id": "20260101-000000-twin-0a1b",
-        "lab": "twin",
+        "run_id": "20260101-000000-lab-l40s-0a1b",
+        "lab": "lab-l40s",
         "lane": "sign-off",
         "started": 1767225600.0,
         "ended": 1767229200.0,
@@ -38,9 +38,9 @@ def run_info(**more: Any) -> RunInfo:
     return RunInfo(**(fields | more))
 
 
-def build(run: Path, **more: Any) -> dict[str, Any]:
+def build(run: Path, kind: str = "cluster", **more: Any) -> dict[str, Any]:
     view = read(run)
-    return signoff.document(view, summarise(view), run_info(**more), load())
+    return signoff.document(view, summarise(view), run_info(kind=kind, **more), load())
 
 
 class Page(HTMLParser):
@@ -100,7 +100,7 @@ def test_the_page_says_every_claim_pool_and_reason(written: Path) -> None:
         assert word in text
     assert "the lab has no H100" in text and "no card free" in text
     assert shown["ledger"]["sha256"] in text
-    for part in ("Cozystack v1.4.0", "v1.12.1", "sign-off", "twin", "2026-01-01T01:00:00Z"):
+    for part in ("Cozystack v1.4.0", "v1.12.1", "sign-off", "lab-l40s", "2026-01-01T01:00:00Z"):
         assert part in text
 
 
@@ -109,7 +109,9 @@ def test_numbers_of_scenarios_come_before_any_claim(written: Path) -> None:
     planned = text.index("scenarios planned")
     assert "3 scenarios planned" in text and "1 reported" in text and "2 missing" in text
     assert planned < text.index("modules-live")
-    assert planned < text.index("What this run did not establish") < text.index("Signature")
+    order = ("What this run did not establish", "Not shown by this run", "Signature", "Facts")
+    places = [text.index(heading) for heading in order]
+    assert planned < places[0] and places == sorted(places)
 
 
 def test_each_finding_leads_to_its_facts(written: Path) -> None:
@@ -233,11 +235,91 @@ def test_a_template_that_asks_for_what_is_not_there_fails(written: Path, tmp_pat
 
 
 def test_long_texts_are_excerpts_that_say_so(tmp_path: Path, fact: Facts) -> None:
-    raw = "".join(f"line {number}\n" for number in range(100))
+    raw = "".join(f"line {number};\n" for number in range(100))
     judged = Verdict("modules-live", "n", Outcome.HOLDS, "seen", (fact("a" * 5000, raw=raw),))
     with Ledger(tmp_path, "pool") as ledger:
         ledger.verdict(judged, scenario="s", pool="p", at=1.0)
     (shown,) = build(tmp_path)["facts"].values()
-    assert "line 23" in shown["raw"] and "line 24" not in shown["raw"]
-    assert shown["raw_note"] == "76 more lines in the ledger"
-    assert len(shown["values"]) < 1300
+    assert "line 47;" in shown["raw"] and "line 48;" not in shown["raw"]
+    assert shown["raw_note"] == "52 more lines in the ledger" and not shown["raw_whole"]
+    assert all(len(value) < 300 for value in shown["values"].values())
+
+
+@pytest.mark.parametrize(
+    ("raw", "opened"), [("nvidia 1 0 - Live 0x0\n", 1), ('{"kind": "Node"}', 0)]
+)
+def test_a_text_that_fits_is_on_paper_and_an_object_is_not(
+    tmp_path: Path, fact: Facts, raw: str, opened: int
+) -> None:
+    judged = Verdict("modules-live", "n", Outcome.HOLDS, "seen", (fact("a", raw=raw),))
+    with Ledger(tmp_path, "pool") as ledger:
+        ledger.verdict(judged, scenario="s", pool="p", at=1.0)
+    parsed = page(tmp_path)
+    assert raw.strip() in parsed.text
+    assert parsed.attributes.count(("details", "open", "")) == opened
+
+
+def test_a_simulated_lab_is_no_evidence_for_a_release(tmp_path: Path, verdict: Verdicts) -> None:
+    shown = build(all_hold(tmp_path, verdict), kind="twin")
+    assert (shown["signable"], shown["obstacles"]) == (False, ["the lab was simulated"])
+    assert shown["headline"] == "Every claim planned is established. No evidence for a release"
+    text = page(tmp_path, kind="twin").text
+    assert "simulated" in text[: text.index("scenarios planned")]
+    assert "every machine of this lab was simulated" in text
+
+
+def test_a_lab_of_unknown_kind_is_not_taken_for_real(tmp_path: Path, verdict: Verdicts) -> None:
+    shown = build(all_hold(tmp_path, verdict), kind="")
+    assert shown["obstacles"] == ["the run does not record whether its lab was real"]
+    assert "not known whether real or simulated" in page(tmp_path, kind="").text
+
+
+def test_a_release_without_a_name_cannot_be_signed(tmp_path: Path, verdict: Verdicts) -> None:
+    all_hold(tmp_path, verdict)
+    # the versions of the tools that looked say nothing of what was looked at
+    shown = build(tmp_path, subject="", versions={"hil": "0.1.0"})
+    assert shown["obstacles"] == ["the run does not record which release it tested"]
+    assert "No release named" in page(tmp_path, subject="", versions={}).text
+    assert build(tmp_path)["signable"]
+
+
+def test_what_established_claims_leave_open_is_told(written: Path) -> None:
+    merge(written, ["plan", "gpu-l40s", "gpu-gb202"])
+    shown = build(written)["not_shown"]
+    # nvlink-param is broken here, so nothing of it needs a reservation
+    assert [item["claim"] for item in shown["claims"]] == ["modules-live"]
+    assert shown["claims"][0]["text"] == load()["modules-live"].not_shown
+    text = page(written).text
+    assert load()["modules-live"].not_shown in text
+    assert all(limit in text for limit in shown["run"])
+
+
+def test_the_need_of_a_parameter_is_never_signed(tmp_path: Path, verdict: Verdicts) -> None:
+    with Ledger(tmp_path, "pool") as ledger:
+        ledger.verdict(verdict("nvlink-param"), scenario="s", pool="gpu-l40s", at=1.0)
+    text = page(tmp_path).text
+    assert "nvlink-param : That a card needs NvLinkDisable=1." in text
+
+
+def test_one_reason_on_two_pools_is_told_once(tmp_path: Path, verdict: Verdicts) -> None:
+    with Ledger(tmp_path, "pool") as ledger:
+        for pool, because in {"a": "same", "b": "same", "c": "other"}.items():
+            given = verdict("modules-live", "broken", because)
+            ledger.verdict(given, scenario="s", pool=pool, at=1.0)
+    found = build(tmp_path)["open"]
+    told = [(item["because"], [at["pool"] for at in item["where"]]) for item in found]
+    assert told == [("same", ["a", "b"]), ("other", ["c"])]
+
+
+def test_the_worst_is_told_first(written: Path) -> None:
+    outcomes = [item["outcome"] for item in build(written)["open"]]
+    assert outcomes == ["broken", "unknown", "not-run", "not-run", "not-established"]
+
+
+def test_what_no_pool_can_show_stands_on_each(tmp_path: Path, verdict: Verdicts) -> None:
+    with Ledger(tmp_path, "plan") as plan:
+        plan.not_established("passthrough", "", "no pool has a card")
+    shown = build(all_hold(tmp_path, verdict))
+    assert [pool["pool"] for pool in shown["pools"]] == ["gpu-l40s"]
+    cells = {claim["id"]: claim["cells"] for claim in shown["claims"]}
+    assert cells == {"modules-live": ["holds"], "passthrough": ["not-established"]}

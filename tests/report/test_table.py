@@ -60,6 +60,37 @@ def test_many_pools_and_long_names_stay_within_the_log(
         assert f"claim-{number} on a-very-long-name-of-a-worker-pool-{number}" in text
 
 
+def test_what_no_pool_can_show_needs_no_column(
+    tmp_path: Path, verdict: Callable[..., Verdict]
+) -> None:
+    with Ledger(tmp_path, "pool") as ledger:
+        ledger.not_established("passthrough", "", "no pool has a card")
+        ledger.verdict(verdict("node-joins"), scenario="s", pool="plain", at=0.0)
+    lines = render(summarise(read(tmp_path))).splitlines()
+    assert lines[0].split() == ["claim", "plain"]
+    assert {tuple(line.split()) for line in lines[2:4]} == {
+        ("node-joins", "holds"),
+        ("passthrough", "not", "established"),
+    }
+    assert "not established  passthrough\n    no pool has a card" in "\n".join(lines)
+
+
+def test_one_reason_is_told_once(tmp_path: Path, verdict: Callable[..., Verdict]) -> None:
+    with Ledger(tmp_path, "pool") as ledger:
+        for pool, because in {"a": "same", "b": "other", "c": "same"}.items():
+            ledger.verdict(verdict("x", "broken", because), scenario="s", pool=pool, at=0.0)
+    text = render(summarise(read(tmp_path)))
+    assert "BROKEN  x on a\nBROKEN  x on c\n    same\nBROKEN  x on b\n    other\n" in text
+
+
+def test_only_what_no_pool_can_show_is_a_table_too(tmp_path: Path) -> None:
+    with Ledger(tmp_path, "plan") as plan:
+        plan.not_established("passthrough", "", "no pool has a card")
+    lines = render(summarise(read(tmp_path))).splitlines()
+    assert lines[0].split() == ["claim", "no", "pool"]
+    assert lines[2].split() == ["passthrough", "not", "established"]
+
+
 def test_nothing_planned_is_said(tmp_path: Path) -> None:
     Ledger(tmp_path, "plan").close()
     text = render(summarise(read(tmp_path)))

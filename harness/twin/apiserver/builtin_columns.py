@@ -219,6 +219,9 @@ EVENTS = (
     Column("Reason", "reason"),
     Column("Object", event_object),
     Column("Message", lambda obj: str(obj.get("message") or obj.get("note") or "").strip()),
+    Column("First Seen", "firstTimestamp", type="date", priority=1),
+    Column("Count", "count", type="integer", priority=1),
+    Column("Name", "metadata.name", priority=1),
 )
 CLAIMS = (
     Column("Status", "status.phase"),

@@ -19,9 +19,13 @@ INCLUDES = ("None", "Metadata", "Object")
 
 
 def columns_of(resource: Resource) -> tuple[Column, ...]:
-    """The columns of a kind: its name, then what it declares; name and age if nothing is."""
+    """The columns of a kind: its name, then what it declares; name and age if nothing is.
+
+    A kind may put its name elsewhere: an Event's is the last of the wide columns.
+    """
     declared = resource.columns or (_AGE,)
-    return declared if declared[0].name == "Name" else (_NAME, *declared)
+    named = any(column.name == "Name" for column in declared)
+    return declared if named else (_NAME, *declared)
 
 
 def table(

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 
+from harness import pages
 from harness.twin.faults.catalogue import FAULTS, UnknownFault, find
+from harness.twin.faults.model import Fault
+
+USER_MISTAKE = 2
 
 
 def show(name: str) -> int:
     """Print the catalogue, or one fault whole. 2 for a fault that it does not have."""
     if not name:
-        width = max(map(len, FAULTS))
-        lines = [f"{fault.id:<{width}}  {fault.sentence}" for fault in FAULTS.values()]
-        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.write(pages.index({fault.id: fault.sentence for fault in FAULTS.values()}))
         return 0
     try:
         fault = find(name)
     except UnknownFault as unknown:
         sys.stderr.write(f"hil: {unknown}\n")
-        return 2
-    fields = {
+        return USER_MISTAKE
+    sys.stdout.write(pages.entry(fault.id, described(fault)))
+    return 0
+
+
+def described(fault: Fault) -> dict[str, str]:
+    """What there is to say of a fault, by label, in the order to be shown."""
+    return {
         "what": fault.sentence,
         "seen": fault.seen,
         "tempting": fault.wrong_diagnosis,
@@ -29,9 +36,3 @@ def show(name: str) -> int:
         "where": ", ".join(fault.where),
         "source": fault.source,
     }
-    sys.stdout.write(fault.id + "\n")
-    for label, text in fields.items():
-        indent = " " * 12
-        wrapped = textwrap.fill(text, 96, initial_indent=f"  {label:<10}", subsequent_indent=indent)
-        sys.stdout.write(wrapped + "\n")
-    return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.twin.apiserver.errors import ApiError
 from harness.twin.apiserver.store import Options
 from harness.twin.engine import Timer
 from harness.twin.world.cluster import Cluster
@@ -69,7 +70,10 @@ class Heartbeat:
                 "renewTime": rfc3339_micro(self._cluster.engine.now),
             },
         }
-        self._cluster.create(lease, manager=_MANAGER)
+        try:
+            self._cluster.create(lease, manager=_MANAGER)
+        except ApiError:
+            return  # somebody deleted the namespace; the next beat tries again
 
     def _report(self) -> None:
         node = self._cluster.find("v1", "Node", "", self._node)

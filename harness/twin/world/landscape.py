@@ -46,7 +46,7 @@ NAMESPACES = (
 HOSTS = ("hv-1", "hv-2", "hv-3")
 DATASTORE = "tenant-root"
 _CARDS = {"hv-1": (hosts.L40S, 4), "hv-2": (hosts.GB202, 4)}
-_KUBERNETES = "v1.34.2"
+KUBERNETES = "v1.34.2"
 # name: CPUs, memory
 _INSTANCETYPES = {
     "u1.nano": (1, "512Mi"),
@@ -154,7 +154,7 @@ def _host_info(index: int) -> Obj:
         "containerRuntimeVersion": "containerd://2.1.5",
         "kernelVersion": "6.18.34-talos",
         "kubeProxyVersion": "",
-        "kubeletVersion": _KUBERNETES,
+        "kubeletVersion": KUBERNETES,
         "machineID": f"{index + 1:032x}",
         "operatingSystem": "linux",
         "osImage": "Talos (v1.13.6)",

@@ -1,0 +1,163 @@
+"""Writes docs/claims.md and docs/faults.md from the catalogues: `python docs/generate.py`.
+
+With ``--check`` nothing is written, and the exit status is 1 when a page is not current.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from harness.claims.catalogue import Claim, load
+from harness.twin.faults.catalogue import FAULTS
+from harness.twin.faults.model import Fault
+
+DOCS = Path(__file__).resolve().parent
+SCENARIOS = DOCS.parent / "scenarios"
+SOURCES = {
+    "S-KM": "Cozystack pull request 3571 (kernelModules)",
+    "S-DOC": "Cozystack website issue 643 (GPU node groups)",
+    "S-GPO": "Cozystack pull request 3585 (OS-provided driver)",
+    "S-OSI": "Cozystack pull request 4171 (osImage)",
+    "CZ": "Cozystack's code",
+    "KV": "KubeVirt's code",
+    "CDI": "the code of KubeVirt's data importer",
+    "CAPK": "the code of Cluster API's KubeVirt provider",
+    "CAPI": "Cluster API's code",
+    "TAL": "Talos' code",
+    "EXT": "the code of Talos' extensions",
+    "GPO": "the code of NVIDIA's GPU operator",
+    "NDP": "the code of NVIDIA's device plugin",
+    "NKM": "the code of NVIDIA's open kernel modules",
+    "gpu_path section 2": "how Talos and the kernel load modules",
+}
+"""A fault's source tags in words; a tag that is not here is printed as it is."""
+MADE = "<!-- Made by docs/generate.py from the catalogue. Edit that, then run it again. -->"
+
+
+def claims_page(claims: Mapping[str, Claim], faults: Mapping[str, Fault]) -> str:
+    """The page of claims, with the faults that break each and the scenario that judges it."""
+    judged = scenarios_by_claim(SCENARIOS)
+    rows = [f"| [{c.id}](#{c.id}) | {_cell(c.sentence)} | {c.severity} |" for c in claims.values()]
+    parts = [
+        f"{MADE}\n\n# Claims\n\nWhat a run can establish. Each claim is a sentence that a release "
+        "manager can sign; [scenarios](scenarios.md) judge it on every pool that has what it "
+        "needs. `hil claims NAME` prints the same.",
+        "\n".join(["| Claim | Sentence | Severity |", "| --- | --- | --- |", *rows]),
+    ]
+    for claim in claims.values():
+        breaking = [fault.id for fault in faults.values() if claim.id in fault.breaks]
+        fields = {
+            "Severity": claim.severity,
+            "Asked of": _needs(claim.needs),
+            "Proof": claim.proof,
+            "Not proof": claim.not_proof,
+            "Not shown": claim.not_shown,
+            "Judged by": ", ".join(f"`{name}`" for name in judged.get(claim.id, ())) or "nothing",
+            "Broken by": _links(breaking, "faults.md") or "no fault of the catalogue",
+        }
+        parts.append(f"## {claim.id}\n\n{claim.sentence}\n\n{_list(fields)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def faults_page(faults: Mapping[str, Fault]) -> str:
+    """The page of faults."""
+    rows = [f"| [{f.id}](#{f.id}) | {_cell(f.sentence)} |" for f in faults.values()]
+    parts = [
+        f"{MADE}\n\n# Faults\n\nWhat can be made to go wrong in the [twin](twin.md). A fault is "
+        "one edit to the simulated world; it never touches a scenario or a judge. "
+        "`hil run --fault NAME` plants one in the embedded lab, `hil twin fault NAME` in a twin "
+        "that is up, and `hil prove` runs the scenarios under each and compares what came out "
+        "with what is declared here.",
+        "A fault *breaks* the claims that must come out broken, and *blinds* those that must come "
+        "out unknown because nobody can look any more. *Inferred* marks what was deduced from the "
+        "sources and is not known from a report.",
+        "\n".join(["| Fault | What is wrong |", "| --- | --- |", *rows]),
+    ]
+    for fault in faults.values():
+        fields = {
+            "Seen": fault.seen,
+            "Tempting": fault.wrong_diagnosis,
+            "Breaks": _links(sorted(fault.breaks), "claims.md"),
+            "Blinds": _links(sorted(fault.blinds), "claims.md") or "nothing",
+            "Pools": ", ".join(f"`{pool}`" for pool in fault.where),
+            "Known from": _source(fault.source),
+        }
+        parts.append(f"## {fault.id}\n\n{fault.sentence}\n\n{_list(fields)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def scenarios_by_claim(folder: Path) -> dict[str, list[str]]:
+    """Claim to the scenarios whose mark names it, as ``file::function``."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(folder.glob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for claim in _marked(node):
+                found.setdefault(claim, []).append(f"scenarios/{path.name}::{node.name}")
+    return found
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "claims.md": lambda: claims_page(load(), FAULTS),
+    "faults.md": lambda: faults_page(FAULTS),
+}
+
+
+def main(argv: list[str]) -> int:
+    """Write the pages, or check that they are current."""
+    stale = []
+    for name, make in PAGES.items():
+        path, text = DOCS / name, make()
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(name)
+            if argv != ["--check"]:
+                path.write_text(text, encoding="utf-8")
+    if stale and argv == ["--check"]:
+        sys.stderr.write(f"not current: {', '.join(stale)}; run python docs/generate.py\n")
+        return 1
+    return 0
+
+
+def _marked(node: ast.AST) -> Iterable[str]:
+    for mark in getattr(node, "decorator_list", ()):
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.claims":
+            yield from (ast.literal_eval(argument) for argument in mark.args)
+
+
+def _needs(needs: Iterable[str]) -> str:
+    listed = ", ".join(f"`{need}`" for need in needs)
+    return f"pools with {listed}" if listed else "every pool"
+
+
+def _links(names: Iterable[str], page: str) -> str:
+    return ", ".join(f"[{name}]({page}#{name})" for name in names)
+
+
+def _source(tags: str) -> str:
+    longest_first = sorted(SOURCES, key=len, reverse=True)
+    pattern = "|".join(rf"(?<![\w-]){re.escape(tag)}(?![\w-])" for tag in longest_first)
+    return re.sub(pattern, lambda found: SOURCES[found[0]], tags).replace("; ", ", ")
+
+
+def _list(fields: Mapping[str, str]) -> str:
+    return "\n".join(f"- **{label}:** {_plain(text)}" for label, text in fields.items() if text)
+
+
+def _plain(text: str) -> str:
+    """Text as Markdown shows it: outside code a star is a star, and so is a word's edge `_`."""
+    pieces = re.split(r"(`[^`]*`|\]\([^)]*\))", text)
+    return "".join(
+        piece if place % 2 else re.sub(r"\*|(?<!\w)_|_(?!\w)", r"\\\g<0>", piece)
+        for place, piece in enumerate(pieces)
+    )
+
+
+def _cell(text: str) -> str:
+    return _plain(text).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

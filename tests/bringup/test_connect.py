@@ -1,0 +1,140 @@
+"""Within reach, or a sentence that says what is missing."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.bringup.connect import ConnectedLab, LabTime, Reachable, connect, reachable
+from harness.clock import Moment
+from harness.inventory.loading import load
+from harness.inventory.models import Lab
+from harness.reach.errors import KubeconfigMissing, LabError, Unreachable
+from harness.twin.process import TwinProcess
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def inventory() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / "inventory" / "twin.yaml").read_text())
+    return found
+
+
+def loaded(tmp_path: Path, inventory: dict[str, Any]) -> Lab:
+    path = tmp_path / "lab.yaml"
+    path.write_text(yaml.safe_dump(inventory))
+    return load(path)
+
+
+def way(twin: TwinProcess) -> Reachable:
+    return Reachable(twin.endpoint.kubeconfig, "management", twin.endpoint.clock_url)
+
+
+def test_an_inventory_that_does_not_say_how(tmp_path: Path, inventory: dict[str, Any]) -> None:
+    with pytest.raises(LabError, match="without `management`"):
+        reachable(loaded(tmp_path, inventory))
+
+
+def test_a_kubeconfig_that_is_not_there(tmp_path: Path, inventory: dict[str, Any]) -> None:
+    inventory |= {"kind": "cluster", "clock": "real"}
+    inventory["management"] = {"kubeconfig": {"env": "HIL_NO_SUCH"}, "context": "c"}
+    with pytest.raises(KubeconfigMissing, match="HIL_NO_SUCH is not set"):
+        reachable(loaded(tmp_path, inventory))
+
+
+def test_a_tenant_that_does_not_exist(
+    twin: TwinProcess, tmp_path: Path, inventory: dict[str, Any]
+) -> None:
+    inventory["tenant"]["namespace"] = "tenant-nobody"
+    with pytest.raises(LabError, match=r"tenant-nobody.*no such Namespace: create the tenant"):
+        connect(loaded(tmp_path, inventory), way(twin), "run")
+
+
+def test_a_tenant_cluster_that_does_not_exist(
+    twin: TwinProcess, tmp_path: Path, inventory: dict[str, Any]
+) -> None:
+    inventory["tenant"]["cluster"] = "nolab"
+    lab = connect(loaded(tmp_path, inventory), way(twin), "run")
+    with pytest.raises(LabError, match=r"no such Secret.*is the tenant cluster nolab there"):
+        _ = lab.tenant
+    lab.close()
+
+
+def test_the_tenant_is_reached_by_its_own_secret(lab: ConnectedLab) -> None:
+    assert lab.tenant.get("v1", "Namespace", "", "kube-system") is not None
+    assert lab.tenant is lab.tenant
+
+
+class Cuts(http.server.BaseHTTPRequestHandler):
+    """Cuts the first request off and answers the others."""
+
+    asked = 0
+
+    def do_POST(self) -> None:
+        Cuts.asked += 1
+        if Cuts.asked == 1:
+            self.close_connection = True
+            return
+        body = json.dumps({"now": 5.0, "revision": 7}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def cuts() -> Iterator[str]:
+    Cuts.asked = 0
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Cuts)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_request_that_was_broken_off_spoils_none_after_it(cuts: str) -> None:
+    time = LabTime(cuts)
+    with pytest.raises(Unreachable, match="move the time of the lab"):
+        time.settle()
+    assert time.settle() == Moment(5.0, 7)
+    assert time.advance(9.0) == Moment(5.0, 7)
+    time.close()
+
+
+def test_an_interrupt_while_time_moves_does_not_keep_it_from_moving_again(
+    cuts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Cuts.asked = 1
+    time = LabTime(cuts)
+
+    def interrupted(_: http.client.HTTPConnection) -> http.client.HTTPResponse:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(http.client.HTTPConnection, "getresponse", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            time.settle()
+    assert time.settle() == Moment(5.0, 7)
+    time.close()
+
+
+def test_a_clock_that_nobody_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(Unreachable, match=r"Connection refused.*hil twin state"):
+        LabTime(f"http://127.0.0.1:{port}").settle()

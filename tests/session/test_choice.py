@@ -1,0 +1,67 @@
+"""What was asked of a run, checked against its inventory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.claims.catalogue import get as claim_of
+from harness.session.choice import Choice, UserMistake, choose, refuse_misfit
+
+ROOT = Path(__file__).resolve().parents[2]
+TWIN = ROOT / "inventory" / "twin.yaml"
+REAL = ROOT / "inventory" / "lab-l40s.yaml"
+
+
+def misfit(
+    choice: Choice, faults: list[str] | None = None, attach: Path | None = None, run_id: str = ""
+) -> str:
+    with pytest.raises(UserMistake) as mistake:
+        refuse_misfit(choice, faults or [], attach, run_id)
+    return str(mistake.value)
+
+
+def test_pools_come_in_the_inventorys_order_whatever_the_command_line_says() -> None:
+    choice = choose(TWIN, "", ["plain", "gpu-l40s"], [])
+    assert choice.pools == ("gpu-l40s", "plain")
+    assert choice.hardware("gpu-l40s") == "L40S"
+    assert choice.hardware("plain") == ""
+
+
+def test_a_pool_of_another_lane_is_not_of_this_one() -> None:
+    with pytest.raises(UserMistake, match="has no pool 'plain'; it has: gpu-l40s"):
+        choose(REAL, "quick", ["plain"], [])
+
+
+def test_only_the_claims_asked_are_asked() -> None:
+    choice = choose(TWIN, "", [], ["node-joins"])
+    assert choice.asks("node-joins")
+    assert not choice.asks("modules-live")
+
+
+def test_what_a_pool_lacks_is_a_sentence() -> None:
+    choice = choose(TWIN, "", [], [])
+    assert choice.missing([claim_of("modules-live")], "gpu-l40s") == []
+    (lack,) = choice.missing([claim_of("modules-live")], "plain")
+    assert "pool plain of lab twin has no GPU" in lack
+
+
+def test_a_fault_on_a_real_lab() -> None:
+    real = choose(REAL, "", [], [])
+    assert "lab lab-l40s is not it" in misfit(real, faults=["no-modules-block"])
+
+
+def test_a_twin_to_attach_to_and_the_inventory_of_a_real_lab() -> None:
+    real = choose(REAL, "", [], [])
+    assert "--attach is for a twin, and lab lab-l40s is real" in misfit(real, attach=Path(".hil"))
+
+
+@pytest.mark.parametrize("run_id", ["a/b", "..", "-x", "x-", "a b", "x" * 64, "ä"])
+def test_run_ids_that_cannot_name_a_directory_and_a_pod(run_id: str) -> None:
+    assert "--run-id" in misfit(choose(TWIN, "", [], []), run_id=run_id)
+
+
+@pytest.mark.parametrize("run_id", ["", "x", "20260101-000000-twin-0a1b", "x" * 63, "a_b.c"])
+def test_run_ids_that_can(run_id: str) -> None:
+    refuse_misfit(choose(TWIN, "", [], []), [], None, run_id)

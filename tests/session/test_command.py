@@ -1,0 +1,64 @@
+"""How `hil run` calls pytest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What pytest was called with, without its being run."""
+    calls: list[list[str]] = []
+
+    def main(argv: list[str], plugins: Any) -> int:
+        calls.append(argv)
+        return 0
+
+    monkeypatch.setattr(pytest, "main", main)
+    return calls
+
+
+def test_a_worker_that_dies_is_not_replaced_and_a_pool_stays_on_its_worker(
+    called: list[list[str]],
+) -> None:
+    assert cli.main(["run"]) == 0
+    (argv,) = called
+    assert "--max-worker-restart=0" in argv
+    assert argv[argv.index("--dist") + 1] == "loadgroup"
+    assert argv[argv.index("-n") + 1] == "2"
+
+
+@pytest.mark.parametrize(
+    "options", [["--pool", "plain"], ["--workers", "0"], ["--workers", "1"], ["--plan"]]
+)
+def test_one_pool_is_driven_by_one_process(options: list[str], called: list[list[str]]) -> None:
+    assert cli.main(["run", *options]) == 0
+    assert "-n" not in called[0]
+
+
+def test_a_lab_that_is_there_is_driven_by_one_process(called: list[list[str]]) -> None:
+    assert cli.main(["run", "--attach", "somewhere"]) == 0
+    assert cli.main(["run", "--lab", str(ROOT / "inventory" / "lab-l40s.yaml")]) == 0
+    assert all("-n" not in argv for argv in called)
+    assert any(word.startswith("--attach=/") for word in called[0])
+
+
+def test_no_more_workers_than_pools(called: list[list[str]]) -> None:
+    assert cli.main(["run", "--workers", "8"]) == 0
+    argv = called[0]
+    assert argv[argv.index("-n") + 1] == "3"
+
+
+@pytest.mark.parametrize(("options", "progress"), [([], 1), (["--quiet"], 0), (["--plan"], 0)])
+def test_progress_is_told_unless_nobody_wants_it(
+    options: list[str], progress: int, called: list[list[str]]
+) -> None:
+    assert cli.main(["run", *options]) == 0
+    assert called[0].count("--progress") == progress

@@ -1,0 +1,142 @@
+"""The proof: what counts as proved, on trials made up here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import prove
+from harness.claims.catalogue import load as load_claims
+from harness.prove import NOTHING, Cell, Trial, objections_to
+from harness.report.outcome import Standing
+from harness.twin.faults.model import Fault
+
+HOLDS, BROKEN, UNKNOWN = Standing.HOLDS, Standing.BROKEN, Standing.UNKNOWN
+JOINS, LIVE = ("node-joins", "plain"), ("modules-live", "gpu-l40s")
+FREE: Mapping[Cell, Standing] = {JOINS: HOLDS, LIVE: HOLDS}
+
+
+def fault(name: str, **declared: Any) -> Fault:
+    whole = {
+        "sentence": "s",
+        "seen": "s",
+        "wrong_diagnosis": "w",
+        "breaks": frozenset({"node-joins"}),
+        "where": ("plain", "gpu-l40s"),
+        "edit": lambda _: None,
+    }
+    return Fault(id=name, **{**whole, **declared})
+
+
+def objections(
+    fault: Fault, outcomes: Mapping[Cell, Standing], free: Mapping[Cell, Standing] = FREE
+) -> list[str]:
+    trials = {NOTHING: Trial(NOTHING, free), fault.id: Trial(fault.id, outcomes)}
+    return objections_to([fault], trials, whole=False)
+
+
+def test_what_does_as_it_declares_is_proved() -> None:
+    assert objections(fault("f"), {JOINS: BROKEN, LIVE: HOLDS}) == []
+
+
+def test_a_declared_break_on_a_pool_where_it_is_not_asked_is_no_matter() -> None:
+    declared = fault("f", breaks=frozenset({"node-joins", "passthrough"}))
+    assert objections(declared, {JOINS: BROKEN, LIVE: HOLDS}) == []
+
+
+def test_a_fault_that_breaks_nothing() -> None:
+    assert objections(fault("f"), FREE) == [
+        "f should break node-joins on plain and does not",
+        "f breaks nothing",
+    ]
+
+
+def test_a_fault_that_declares_nothing_proves_nothing() -> None:
+    assert objections(fault("f", breaks=frozenset()), FREE) == ["f breaks nothing"]
+
+
+def test_a_break_that_is_not_declared() -> None:
+    found = objections(fault("f"), {JOINS: BROKEN, LIVE: BROKEN})
+    assert found == ["f should not break modules-live on gpu-l40s and does"]
+
+
+def test_a_break_outside_of_where_it_shows() -> None:
+    found = objections(fault("f", where=("gpu-l40s",)), {JOINS: BROKEN, LIVE: HOLDS})
+    assert found == ["f should not break node-joins on plain and does"]
+
+
+def test_unknown_is_declared_apart_from_broken() -> None:
+    blind = fault("f", blinds=frozenset({"modules-live"}))
+    assert objections(blind, {JOINS: BROKEN, LIVE: UNKNOWN}) == []
+    assert objections(fault("f"), {JOINS: BROKEN, LIVE: UNKNOWN}) == [
+        "f should not blind modules-live on gpu-l40s and does"
+    ]
+    assert objections(blind, {JOINS: BROKEN, LIVE: HOLDS}) == [
+        "f should blind modules-live on gpu-l40s and does not"
+    ]
+
+
+def test_what_was_not_run_or_not_reported() -> None:
+    assert objections(fault("f"), {JOINS: BROKEN, LIVE: Standing.NOT_RUN}) == [
+        "under f modules-live on gpu-l40s was not run"
+    ]
+    assert objections(fault("f"), {JOINS: BROKEN}) == [
+        "under f modules-live on gpu-l40s is not reported at all"
+    ]
+
+
+@pytest.mark.parametrize("standing", [BROKEN, UNKNOWN, Standing.NOT_RUN])
+def test_a_world_without_faults_in_which_something_does_not_hold(standing: Standing) -> None:
+    free = {**FREE, LIVE: standing}
+    assert f"without any fault modules-live on gpu-l40s is {standing}" in objections(
+        fault("f"), {JOINS: BROKEN, LIVE: HOLDS}, free
+    )
+
+
+def test_a_world_without_faults_in_which_nothing_was_asked() -> None:
+    assert "without any fault nothing was asked" in objections(fault("f"), {JOINS: BROKEN}, {})
+
+
+def test_a_claim_that_no_fault_breaks_counts_only_in_the_whole_proof() -> None:
+    trials = {NOTHING: Trial(NOTHING, FREE), "f": Trial("f", {JOINS: BROKEN, LIVE: HOLDS})}
+    assert objections_to([fault("f")], trials, whole=False) == []
+    found = objections_to([fault("f")], trials, whole=True)
+    expected = {f"no fault breaks {claim}" for claim in load_claims() if claim != "node-joins"}
+    assert set(found) == expected
+
+
+def test_a_trial_that_failed_says_why_and_no_more() -> None:
+    trials = {NOTHING: Trial(NOTHING, FREE), "f": Trial("f", {}, "the run ended with 3: no twin")}
+    assert objections_to([fault("f")], trials, whole=False) == ["f: the run ended with 3: no twin"]
+
+
+def test_a_place_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert prove.prove([], jobs=1, out=Path("/proc/prove")) == 2
+    assert capsys.readouterr().err.startswith("hil: --out /proc/prove: cannot write there")
+
+
+@pytest.mark.parametrize(
+    ("under", "status", "last"),
+    [({JOINS: BROKEN, LIVE: HOLDS}, 0, "0 objections"), (FREE, 1, "2 objections")],
+)
+def test_the_matrix_and_the_exit_status(
+    under: Mapping[Cell, Standing],
+    status: int,
+    last: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Any,
+) -> None:
+    monkeypatch.setattr(prove, "find", lambda name: fault(name))
+    trials = {NOTHING: Trial(NOTHING, FREE), "f": Trial("f", under)}
+    monkeypatch.setattr(prove, "_try", lambda name, out: trials[name])
+    assert prove.prove(["f"], jobs=2, out=tmp_path) == status
+    said = capsys.readouterr().out
+    column = list(load_claims()).index("node-joins")
+    marks = next(line for line in said.splitlines() if line.startswith("f ")).split()
+    assert marks[1 + column] == ("B" if status == 0 else ".")
+    assert ("NOT PROVED: f breaks nothing" in said) is bool(status)
+    assert last in said
