@@ -11,6 +11,7 @@ from harness.bringup.pool import HeldPool
 from harness.bringup.watched import WatchedPool
 from harness.clock import Look
 from harness.facts.joining import Stage
+from harness.facts.objects import epoch
 from harness.inventory.manifest import kubernetes_nodes
 from harness.inventory.naming import nodes_name
 from harness.reach.errors import LabError, LeaseLost
@@ -48,8 +49,10 @@ def hold(lab: ConnectedLab, name: str, log: Log) -> Iterator[HeldPool]:
     try:
         wanted = kubernetes_nodes(lab.inventory, name, labels={**OWNER_LABELS})
         ours = not _stands_already(lab, wanted, name)
+        asked = _asked_before(lab, wanted)
         watched = WatchedPool.start(lab, name)
-        held = HeldPool(lab, name, watched, lease, since=lab.clock.now())
+        since = lab.clock.now() if asked is None else asked
+        held = HeldPool(lab, name, watched, lease, since=since, stood=asked is not None)
         try:
             _ask_for(held, wanted, log) if ours else log("bring-up", _USED.format(name))
             _wait_until_joined(held, log)
@@ -73,6 +76,13 @@ def _stands_already(lab: ConnectedLab, wanted: Obj, name: str) -> bool:
         saw = "it there, not made by hil, with another " + " and another ".join(differ)
         raise LabError(f"use pool {name}", saw, "delete it, or let the inventory say the same")
     return True
+
+
+def _asked_before(lab: ConnectedLab, wanted: Obj) -> float | None:
+    """When a pool that is there already was asked for, by its cluster's time; None without one."""
+    name = wanted["metadata"]["name"]
+    found = lab.management.get(API, KIND, lab.inventory.tenant.namespace, name)
+    return epoch(found["metadata"]["creationTimestamp"]) if found is not None else None
 
 
 def _differ(asked: object, has: object) -> bool:

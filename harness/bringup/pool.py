@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.bringup.connect import ConnectedLab
 from harness.bringup.errors import PoolNotReady
@@ -29,16 +29,25 @@ SHELL_NAMESPACE = "hil-shell"
 
 @dataclass(slots=True)
 class Worker:
-    """One worker of a pool: its Node, and a shell on it once somebody asks."""
+    """One worker of a pool: its Node, and a shell on it once somebody asks.
+
+    ``absent`` is why it has no Ready node to ask, "" for one that has.
+    """
 
     name: str
     machine: str
     _pool: HeldPool
+    absent: str = ""
     _shell: PodShell | None = field(default=None)
 
     @property
     def shell(self) -> NodeShell:
-        """The one way to the worker's operating system; its pod is made on first use."""
+        """The one way to the worker's operating system; its pod is made on first use.
+
+        Raises PoolNotReady for a worker that has not joined.
+        """
+        if self.absent:
+            raise PoolNotReady(self.absent)
         if self._shell is None:
             self._shell = self._pool.open_shell(self.name)
         return self._shell
@@ -88,13 +97,18 @@ class Machine:
 
 @dataclass(slots=True)
 class HeldPool:
-    """A pool this run holds. ``since`` is when it was asked for, by the lab's time."""
+    """A pool this run holds. ``since`` is when it was asked for, by the lab's time.
+
+    ``stood``: it was there before this run looked. Its nodes may then have been Ready earlier than
+    the last time they became so, hence a late one says nothing of how long joining took.
+    """
 
     lab: ConnectedLab
     name: str
     watched: WatchedPool
     lease: PoolLease
     since: float
+    stood: bool = False
     _workers: list[Worker] = field(default_factory=list)
 
     @property
@@ -125,8 +139,10 @@ class HeldPool:
 
     @property
     def expected_modules(self) -> tuple[str, ...]:
-        """The kernel modules that the pool's card needs live."""
-        return self.card.modules if self.card is not None else ()
+        """The kernel modules to be live: what the pool's card needs, and what the request lists."""
+        needed = self.card.modules if self.card is not None else ()
+        listed = (one.name for one in self.request.kernel_modules or ())
+        return tuple(dict.fromkeys((*needed, *listed)))
 
     @property
     def written_modules(self) -> RequestedModules:
@@ -171,13 +187,16 @@ class HeldPool:
     @property
     def join(self) -> tuple[JoinTrack, ...]:
         """How far each worker got."""
-        return self.watched.tracks(self.since)
+        tracks = self.watched.tracks(self.since)
+        return tuple(map(_undated, tracks)) if self.stood else tracks
 
     @property
     def workers(self) -> list[Worker]:
         """The workers that are Ready, at least one. Raises PoolNotReady, saying what is stuck.
 
-        Holding on to the pool is renewed here, before each look at a worker.
+        Where fewer are Ready than were asked for, one that cannot be asked stands at the end: what
+        is said of every worker is not established by some of them. Holding on to the pool is
+        renewed here, before each look at a worker.
         """
         self.lease.renew_if_due(self.lab.clock)
         if not self._workers:
@@ -185,6 +204,8 @@ class HeldPool:
             self._workers = [Worker(track.node, track.machine, self) for track in ready]
         if not self._workers:
             raise PoolNotReady(self._why_not())
+        if len(self._workers) < self.request.replicas:
+            return [*self._workers, Worker("", "", self, absent=self._why_not())]
         return self._workers
 
     def open_shell(self, node: str) -> PodShell:
@@ -235,9 +256,19 @@ class HeldPool:
             )
 
     def _why_not(self) -> str:
+        tracks = self.join
         stuck = [
             f"{track.machine or 'no Machine'} stands at {track.stuck_kind} {track.stuck_name}: "
             f"{track.why}"
-            for track in self.join
+            for track in tracks
+            if track.stage is not Stage.READY
         ]
-        return "no worker joined: " + "; ".join(stuck)
+        joined = len(tracks) - len(stuck)
+        some = f"{joined} of {self.request.replicas} workers" if joined else "no worker"
+        return f"{some} joined: " + ("; ".join(stuck) or "the others have no Machine")
+
+
+def _undated(track: JoinTrack) -> JoinTrack:
+    """A track whose Ready is not dated where the date is no proof of a join in time."""
+    in_time = track.seconds is not None and track.seconds <= track.budget
+    return track if in_time else replace(track, seconds=None)

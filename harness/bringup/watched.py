@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from harness.bringup.connect import ConnectedLab
 from harness.facts.joining import JoinObjects, JoinTrack, join_track
 from harness.inventory.naming import deployment_name, release_name
-from harness.reach.history import Obj
+from harness.reach.history import Obj, uid_of
 from harness.reach.watch import Feed
 
 CAPI = "cluster.x-k8s.io/v1beta1"
@@ -48,7 +48,7 @@ class WatchedPool:
         return WatchedPool(lab, pool, feeds, lab.observatory.feed(lab.tenant, "v1", "Node"))
 
     def objects(self) -> JoinObjects:
-        """The pool's own objects as last seen; of its nodes every version."""
+        """The pool's own objects as last seen; of the nodes that are there, every version."""
         place = self.lab.inventory.tenant
         deployment = deployment_name(place.cluster, self.pool)
         release = release_name(place.cluster, self.pool)
@@ -59,7 +59,8 @@ class WatchedPool:
         ]
         listed["machine_deployments"] = _named(listed["machine_deployments"], deployment)
         listed["helm_releases"] = _named(listed["helm_releases"], release)
-        seen = [r.obj for r in self.nodes.history.revisions() if r.change != "DELETED"]
+        there = {uid_of(node) for node in self.nodes.objects()}
+        seen = [r.obj for r in self.nodes.history.revisions() if r.uid in there]
         return JoinObjects(nodes=seen, **listed)
 
     def tracks(self, since: float) -> tuple[JoinTrack, ...]:

@@ -23,6 +23,7 @@ from harness.facts.objects import (
 )
 
 EVENTS_KEPT = 10
+_ROUNDING = 1.0  # seconds; Kubernetes' timestamps have no fractions
 
 
 class Stage(StrEnum):
@@ -44,7 +45,8 @@ class JoinTrack(Fact):
     ``machine`` and ``node`` are names, "" where there is none yet. ``stuck_kind``, ``stuck_name``
     and ``why`` name the object that it waits on, empty once Ready; ``events`` are that object's
     last ones, oldest first. ``seconds`` from the pool's request to the first Ready, None before
-    it; ``waited`` seconds since the request; ``budget`` what it may take.
+    it and for a Ready older than the request; ``waited`` seconds since the request; ``budget``
+    what it may take.
     """
 
     machine: str
@@ -125,7 +127,7 @@ def _track(
         stuck_name="" if is_ready else name_of(stop.obj),
         why="" if is_ready else stop.why,
         events=() if is_ready else _events_of(objects.events, stop.obj),
-        seconds=None if ready is None else max(0.0, ready - since),
+        seconds=_elapsed(ready, since),
         waited=max(0.0, at - since),
         budget=budget,
     )
@@ -206,6 +208,16 @@ def _first_ready(nodes: Iterable[Obj], node: Obj) -> float | None:
         if uid_of(one) == uid_of(node) and text_at(condition(one, "Ready"), "status") == "True"
     ]
     return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _elapsed(ready: float | None, since: float) -> float | None:
+    """Seconds from the request to Ready; None for a Ready that is older than the request.
+
+    Such a one is no answer to it: two clocks disagree, or the node was there before.
+    """
+    if ready is None or ready < since - _ROUNDING:
+        return None
+    return max(0.0, ready - since)
 
 
 def _events_of(events: Iterable[Obj], obj: Obj) -> tuple[str, ...]:

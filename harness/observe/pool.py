@@ -23,6 +23,7 @@ from harness.facts.objects import (
     name_of,
     origin_of,
     text_at,
+    uid_of,
 )
 from harness.facts.pool import BootSource, NodeState, PoolRequest
 from harness.facts.vmi import LauncherGpu, VmiGpus, VmiRefusal
@@ -176,13 +177,15 @@ def join_objects(
     """The objects that tell how far a pool's workers got.
 
     ``tenant`` None: its API is not up, so there are no nodes. ``node_history`` are versions of
-    Nodes seen before, oldest first, as a watch keeps them.
+    Nodes seen before, oldest first, as a watch keeps them; those of a Node that is gone are left
+    out, for what was Ready once is no Node now.
     """
     name = _deployment_name(cluster, pool)
     chosen = f"{DEPLOYMENT_LABEL}={name}"
     deployment = kube.get(CAPI, "MachineDeployment", namespace, name)
     release = kube.get(HELM, "HelmRelease", namespace, f"kubernetes-nodes-{cluster}-{pool}")
     nodes = tenant.list("v1", "Node") if tenant is not None else []
+    there = {uid_of(node) for node in nodes}
     return JoinObjects(
         machines=kube.list(CAPI, "Machine", namespace, labels=chosen),
         kubevirt_machines=kube.list(INFRASTRUCTURE, "KubevirtMachine", namespace),
@@ -190,7 +193,7 @@ def join_objects(
         data_volumes=kube.list(DATA_VOLUMES, "DataVolume", namespace),
         vmis=kube.list(KUBEVIRT, "VirtualMachineInstance", namespace),
         pods=kube.list("v1", "Pod", namespace, labels=LAUNCHER),
-        nodes=[*node_history, *nodes],
+        nodes=[*(one for one in node_history if uid_of(one) in there), *nodes],
         machine_sets=kube.list(CAPI, "MachineSet", namespace, labels=chosen),
         machine_deployments=[deployment] if deployment else [],
         helm_releases=[release] if release else [],

@@ -60,8 +60,11 @@ class Recorder:
         return [claim for claim in self.planned.claims if claim not in judged]
 
     def unknown(self, because: str) -> None:
-        """What has no verdict yet cannot get one: it is unknown, for this reason."""
-        for claim in self.unjudged():
+        """What stopped the scenario leaves each of its claims unknown, for this reason.
+
+        Those with a verdict too: it may be of the first of several workers only.
+        """
+        for claim in self.planned.claims:
             self(Verdict(claim, f"pool {self.planned.pool}", Outcome.UNKNOWN, because))
 
     def check(self) -> None:

@@ -22,6 +22,7 @@ from harness.twin.engine import Engine
 from harness.twin.faults.catalogue import UnknownFault
 from harness.twin.pace import LATEST, Pace, WorldFailed
 
+_LAST_WORD = 0.5  # real seconds that an advance under way may still take when the twin ends
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -58,7 +59,9 @@ class Admin:
         app.router.add_post("/faults/{name}", self._fault)
         app.router.add_get("/requests", self._request_log)
         # who gives up waiting for an advance ends it
-        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
+        self._runner = web.AppRunner(
+            app, access_log=None, handler_cancellation=True, shutdown_timeout=_LAST_WORD
+        )
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", port)
         await site.start()

@@ -12,6 +12,7 @@ from harness.bringup.connect import ConnectedLab
 from harness.bringup.errors import PoolNotReady, TakeDownIncomplete
 from harness.bringup.keeper import hold
 from harness.bringup.pool import HeldPool
+from harness.facts.joining import Stage
 from harness.inventory.manifest import kubernetes_nodes
 from harness.reach.errors import LabError, LeaseHeld, Unreachable
 from harness.reach.kube import Kube
@@ -60,6 +61,17 @@ def other(kube: Kube, lab: ConnectedLab, *, duration: int = 600) -> PoolLease:
 def stand(kube: Kube, lab: ConnectedLab, labels: dict[str, str], **spec: Any) -> None:
     wanted = kubernetes_nodes(lab.inventory, "plain", labels=labels)
     kube.apply({**wanted, "spec": {**wanted["spec"], **spec}})
+
+
+def ready_since(kube: Kube, node: str, moment: str) -> None:
+    """Let a node's Ready have another date, as after a moment of not being Ready."""
+    stored = kube.get("v1", "Node", "", node)
+    assert stored is not None
+    conditions = stored["status"]["conditions"]
+    for one in conditions:
+        if one["type"] == "Ready":
+            one["lastTransitionTime"] = moment
+    kube.merge("v1", "Node", "", node, {"status": {"conditions": conditions}}, subresource="status")
 
 
 def remove(kube: Kube, lab: ConnectedLab) -> None:
@@ -116,6 +128,49 @@ def test_one_that_stands_already_is_used_and_left_standing(
     assert log[0][1] == "pool plain is there already; it is used as it is"
     assert log.last == "pool plain was there before this run and is left standing"
     remove(kube, lab)
+
+
+def test_one_that_stands_joined_when_it_did_and_not_in_no_time(
+    lab: ConnectedLab, kube: Kube, log: Log
+) -> None:
+    stand(kube, lab, {"made-by": "hand"})
+    lab.clock.sleep(600)
+    with hold(lab, "plain", log) as pool:
+        took = [track.seconds for track in pool.join]
+    assert all(seconds is not None and 60 < seconds < 600 for seconds in took)
+    remove(kube, lab)
+
+
+def test_a_late_ready_of_one_that_stands_says_nothing_of_its_joining(
+    lab: ConnectedLab, kube: Kube, log: Log
+) -> None:
+    stand(kube, lab, {"made-by": "hand"})
+    lab.clock.sleep(600)
+    blinked, steady = sorted(one["metadata"]["name"] for one in lab.tenant.list("v1", "Node"))
+    ready_since(lab.tenant, blinked, "2026-01-02T00:00:00Z")
+    with hold(lab, "plain", log) as pool:
+        dated = {track.node: track.seconds is not None for track in pool.join}
+        assert {track.stage for track in pool.join} == {Stage.READY}
+    assert dated == {blinked: False, steady: True}
+    remove(kube, lab)
+
+
+def test_a_node_that_is_deleted_has_not_joined(lab: ConnectedLab, kube: Kube, log: Log) -> None:
+    with hold(lab, "plain", log) as pool:
+        gone, other = pool.join
+        lab.tenant.delete("v1", "Node", "", gone.node)
+        assert lab.clock.wait(
+            lambda: (
+                lab.tenant.get("v1", "Node", "", gone.node) is None
+                and pool.watched.nodes.object(gone.node) is None
+            ),
+            lab.clock.deadline(60),
+            "the node to go",
+        )
+        assert [(track.stage, track.seconds) for track in pool.join] == [
+            (Stage.RUNNING, None),
+            (Stage.READY, other.seconds),
+        ]
 
 
 def test_one_that_stands_and_is_another_is_refused(lab: ConnectedLab, kube: Kube, log: Log) -> None:

@@ -89,7 +89,9 @@ class RunningTwin:
         while "Ctrl-C ends it." not in said:
             ready, _, _ = select.select([pipe], [], [], PATIENCE)
             part = os.read(pipe, 4096).decode() if ready else ""
-            assert part, f"the twin did not come up: {said}{self.log.read_text()}"
+            if not part:
+                self.end()
+                pytest.fail(f"the twin did not come up: {said}{self.log.read_text()}")
             said += part
         return said
 

@@ -11,13 +11,17 @@ import pytest
 
 from harness.twin.command import parse_duration
 from tests.clients.driving import (
+    HIL,
     PATIENCE,
     TENANT,
     Binary,
     RunningTwin,
+    environment,
     eventually,
+    finish,
     hil,
     pool_request,
+    started,
 )
 
 Start = Callable[..., RunningTwin]
@@ -85,6 +89,18 @@ def test_it_ends_cleanly(twin: Start, number: int) -> None:
     assert one.end(number) == 0
     assert one.log.read_text() == ""
     assert not (one.directory / "twin.json").exists()
+
+
+def test_it_answers_and_ends_in_the_middle_of_an_advance(twin: Start) -> None:
+    one = twin()
+    argv = [*HIL, "twin", "advance", "20000d", "--dir", str(one.directory)]
+    advancing = started(argv, environment())
+    eventually(lambda: bool(one.state()["now"] > 1767225600.0 + 86400), "a day")
+    assert advancing.poll() is None
+    assert one.end() == 0
+    ended = finish(advancing)
+    assert ended.returncode == 3
+    assert "does not answer" in sentence(ended.stderr)
 
 
 def test_credentials_are_for_their_owner_alone(twin: Start) -> None:

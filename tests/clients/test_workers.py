@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.clients.driving import NAMESPACE, Kubectl
+from tests.clients.driving import NAMESPACE, Binary, Kubectl, RunningTwin, pool_request
 
 
 def shell(tenant: Kubectl, namespace: str) -> str:
@@ -64,11 +65,26 @@ def test_exec_in_a_privileged_pod(tenant: Kubectl, space: str) -> None:
 
 
 def test_logs(lab: Kubectl) -> None:
-    (deployment,) = lab("get", "md", "-n", NAMESPACE, "-o", "name").stdout.split()
-    assert deployment.endswith("kubernetes-lab-gpu-l40s")
-    pod = ("logs", "-n", NAMESPACE, "-l", "kubevirt.io=virt-launcher")
-    assert lab(*pod, "-c", "compute").returncode == 0
-    assert "container none is not valid" in lab(*pod, "-c", "none", code=1).stderr
+    name = "kubernetes-lab-gpu-l40s"
+    importer = ("logs", "-n", NAMESPACE, "-l", "kubevirt.io=virt-launcher")
+    assert lab(*importer, "-c", "compute").returncode == 0
+    assert "container none is not valid" in lab(*importer, "-c", "none", code=1).stderr
+    assert lab.read("get", "md", name, "-n", NAMESPACE)["status"]["readyReplicas"] == 1
+
+
+def test_a_log_is_cut_as_asked(newest: Binary, twin: Callable[..., RunningTwin]) -> None:
+    lab = newest.at(twin())
+    lab("apply", "-f", "-", stdin=json.dumps(pool_request()))
+    lab.twin.advance(60)
+    log = ("logs", "-n", NAMESPACE, "-l", "cozystack.io/talos-reconcile")
+    lines = lab(*log).stdout.splitlines()
+    assert lines[0] == "prerequisites are there"
+    assert lines[1].endswith(" serverside-applied")
+    assert lab(*log, "--tail=1").stdout.splitlines() == lines[1:]
+    assert lab(*log, "--tail=0").stdout == ""
+    assert lab(*log, "--limit-bytes=5").stdout == "prere"
+    for asked in (("--previous",), ("--timestamps",), ("--since=1s",)):
+        assert "Error from server (BadRequest)" in lab(*log, *asked, code=1).stderr
 
 
 def test_who_may_do_what(lab: Kubectl, namespace: str, tmp_path: Path) -> None:

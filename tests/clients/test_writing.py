@@ -112,3 +112,20 @@ def test_a_dry_run_changes_nothing(lab: Kubectl, namespace: str) -> None:
     body = config_map("cm", namespace, a="1")
     assert "server dry run" in lab("apply", "--dry-run=server", "-f", "-", stdin=body).stdout
     assert "NotFound" in lab("get", "cm", "cm", "-n", namespace, code=1).stderr
+
+
+def test_what_the_twin_cannot_do_it_refuses(lab: Kubectl, namespace: str) -> None:
+    names = {"kind": "Widget", "plural": "widgets"}
+    kind = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.org"},
+        "spec": {"group": "example.org", "names": names, "scope": "Namespaced", "versions": []},
+    }
+    refused = lab("create", "-f", "-", stdin=json.dumps(kind), code=1).stderr
+    assert "this server serves a fixed set of kinds" in refused
+    deployment = ("create", "deployment", "d", "--image=x", "-n", namespace)
+    assert "does not read apps/v1 Deployment in protobuf" in lab(*deployment, code=1).stderr
+    replicas = ("patch", "md", "kubernetes-lab-gpu-l40s", "-n", NAMESPACE, "--type", "merge", "-p")
+    ill = lab(*replicas, '{"spec":{"replicas":"many"}}', code=1).stderr
+    assert "spec.replicas in body must be of type number" in ill

@@ -131,6 +131,22 @@ def test_a_ready_without_a_time_is_not_dated() -> None:
     assert (found.stage, found.seconds) == (Stage.READY, None)
 
 
+@pytest.mark.parametrize(
+    ("at", "seconds"),
+    [
+        ("2025-12-31T23:20:00Z", None),  # another clock, or a node that was there before
+        ("2025-12-31T23:59:58Z", None),
+        ("2025-12-31T23:59:59Z", 0.0),  # whole seconds: the moment of the request itself
+        ("2026-01-01T00:00:00Z", 0.0),
+    ],
+)
+def test_a_ready_older_than_the_request_is_no_join_in_no_time(
+    at: str, seconds: float | None
+) -> None:
+    found = track(but(nodes=[node("True", at=at)]))
+    assert (found.stage, found.seconds) == (Stage.READY, seconds)
+
+
 def test_a_node_is_found_by_the_vmis_name_until_it_is_referred_to() -> None:
     machines = edited(WORKER.machines, 0, "status", value={})
     nodes = edited([node("True")], 0, "metadata", "name", value="vm1")
@@ -325,6 +341,15 @@ def test_the_stuck_objects_last_events_oldest_first() -> None:
     assert found.events[-1] == "FailedCreate: try 40"
     assert found.events[0] == "FailedCreate: try 4"
     assert len(found.events) == 10
+
+
+def test_a_vm_without_an_owner_is_found_by_its_name() -> None:
+    vms = edited(WORKER.virtual_machines, 0, "metadata", "ownerReferences", value=[])
+    machines = edited(WORKER.machines, 0, "spec", "infrastructureRef", "name", value="vm1")
+    owners = edited(WORKER.kubevirt_machines, 0, "metadata", "name", value="vm1")
+    unreferred = edited(machines, 0, "status", value={})
+    changed = but(machines=unreferred, kubevirt_machines=owners, virtual_machines=vms, nodes=[])
+    assert track(changed).stage is Stage.RUNNING
 
 
 def test_owners_come_before_names() -> None:

@@ -359,6 +359,20 @@ def test_earlier_versions_of_a_node_are_heard() -> None:
     assert found.seconds == 30.0
 
 
+def test_a_node_that_is_gone_is_not_followed_by_what_it_was() -> None:
+    past = copy.deepcopy(tenant().objects[1])
+    (found,) = pool.track_joining(
+        cluster(),
+        Cluster([], "tenant lab"),
+        *POOL,
+        since=1767225600.0,
+        budget=1740.0,
+        now=now,
+        node_history=[past],
+    )
+    assert (found.stage, found.node, found.seconds) == (Stage.RUNNING, "", None)
+
+
 def test_a_pool_without_machines_is_followed_from_its_release() -> None:
     objects = pool.join_objects(holding(world()[:1]), None, *POOL)
     assert [one["kind"] for one in objects.helm_releases] == ["HelmRelease"]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -21,7 +20,7 @@ def stumble() -> None:
     {}["no such key"]
 
 
-def asked(engine: Engine, pace: Pace, *asks: str, **parts: Callable[..., Any]) -> list[Any]:
+def asked(engine: Engine, pace: Pace, *asks: str, patience: float = 60, **parts: Any) -> list[Any]:
     """What an admin port answers, one (status, text) for each "VERB path"."""
 
     async def talk() -> list[Any]:
@@ -36,12 +35,14 @@ def asked(engine: Engine, pace: Pace, *asks: str, **parts: Callable[..., Any]) -
         )
         await admin.start()
         told = []
-        async with aiohttp.ClientSession() as session:
-            for ask in asks:
-                verb, path = ask.split()
-                async with session.request(verb, admin.url + path) as answer:
-                    told.append((answer.status, await answer.text()))
-        await admin.close()
+        try:
+            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(patience)) as session:
+                for ask in asks:
+                    verb, path = ask.split()
+                    async with session.request(verb, admin.url + path) as answer:
+                        told.append((answer.status, await answer.text()))
+        finally:
+            await admin.close()
         return told
 
     return asyncio.run(talk())
@@ -104,16 +105,25 @@ def test_a_fault_that_cannot_be_planted_leaves_the_lab_well(
     assert pace.failure == ""
 
 
+def busy() -> None:
+    clock = asyncio.get_running_loop().time
+    ends = clock() + 0.005
+    while clock() < ends:
+        pass
+
+
+def test_who_gives_up_waiting_ends_the_advance() -> None:
+    engine = Engine()
+    engine.every(1, busy, "busy")
+    advance = f"POST /clock/advance?run=all&until={EPOCH + 1e6}"
+    with pytest.raises(TimeoutError):
+        asked(engine, Pace(engine), advance, patience=0.1)
+    assert EPOCH < engine.now < EPOCH + 1e6
+
+
 def test_others_have_their_turn_while_time_glides() -> None:
     engine = Engine()
     pace, seen = Pace(engine), set[float]()
-
-    def busy() -> None:
-        clock = asyncio.get_running_loop().time
-        ends = clock() + 0.005
-        while clock() < ends:
-            pass
-
     engine.every(1, busy, "busy")
 
     async def look() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.resources import Obj
+from harness.twin.apiserver.store import Admission
 from harness.twin.faults.model import GPU_POOLS, Fault
 from harness.twin.faults.rendering import NOTHING_LOADED
 from harness.twin.world.guest import Guest
-from harness.twin.world.images import NVIDIA_NONFREE, NVIDIA_OPEN
+from harness.twin.world.images import NVIDIA_NONFREE, NVIDIA_OPEN, VANILLA
 
 if TYPE_CHECKING:
     from harness.twin.world.world import World
@@ -19,9 +21,22 @@ CARD_APPEARS_AT = 40.0
 """Seconds of uptime; the module controller has made its first attempts by then."""
 
 
-def _leave_modules_out(world: World) -> None:
-    extensions = world.factory.extensions(NVIDIA_OPEN)
-    world.factory.register(extensions, modules=dict.fromkeys(NVIDIA_MODULES))
+def _ask_for_vanilla(world: World) -> None:
+    """Whoever writes pools with cards names the charts' own default schematic for them."""
+
+    def rewrite(admission: Admission) -> Obj:
+        asked = admission.obj
+        if admission.resource.kind != "KubernetesNodes" or admission.subresource:
+            return asked
+        if admission.verb == "DELETE" or not (asked.get("spec") or {}).get("gpus"):
+            return asked
+        written = copy.deepcopy(asked)
+        written["spec"].setdefault("talos", {})["schematicID"] = VANILLA
+        for image in (written["spec"].get("osImage") or {}).values():
+            image["schematicID"] = VANILLA
+        return written
+
+    world.management.admission.append(rewrite)
 
 
 def _build_proprietary(world: World) -> None:
@@ -52,13 +67,14 @@ def _load_nvidia_late(world: World) -> None:
 FAULTS = (
     Fault(
         id="module-missing-from-image",
-        sentence="The image that the schematic names carries no NVIDIA kernel modules.",
-        seen="the modules are declared; the module controller fails on each and tries again",
+        sentence="A pool with cards boots the vanilla schematic, which has no NVIDIA extension.",
+        seen="the modules are declared; the module controller fails on each and tries again; no "
+        "nvidia-smi, and no NVIDIA service that the boot would wait for",
         wrong_diagnosis="the chart did not render the list",
-        breaks=frozenset({"modules-live", "driver-sees-gpu"}),
-        blinds=NOTHING_LOADED,
+        breaks=frozenset({"modules-live"}),
+        blinds=NOTHING_LOADED | {"driver-sees-gpu"},
         where=GPU_POOLS,
-        edit=_leave_modules_out,
+        edit=_ask_for_vanilla,
         source="TAL",
     ),
     Fault(

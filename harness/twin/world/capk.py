@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MANAGER = "capk-manager"
 FINALIZER = "kubevirtmachine.infrastructure.cluster.x-k8s.io"
 CLOUD_INIT = "cloudinitvolume"
+_LABEL = "capk.cluster.x-k8s.io/kubevirt-machine"
 
 
 class KubevirtMachines:
@@ -162,15 +163,19 @@ class KubevirtMachines:
             {"name": CLOUD_INIT, "disk": {"bus": "virtio"}}
         )
         labels = {**(deep(template, "metadata", "labels") or {}), **labels_of(own)}
-        named = {"kubevirt.io/vm": name, "name": name}
+        named = {
+            "kubevirt.io/vm": name,
+            "name": name,
+            f"{_LABEL}-name": name,
+            f"{_LABEL}-namespace": namespace,
+        }
         held_labels = instance.setdefault("metadata", {}).get("labels") or {}
         instance["metadata"]["labels"] = {**labels, **held_labels, **named}
         return {
             "apiVersion": KUBEVIRT,
             "kind": "VirtualMachine",
-            "metadata": meta(
-                name, namespace, labels={**labels, **named}, ownerReferences=[owner(own)]
-            ),
+            # no owner: a VM may live in another cluster than its KubevirtMachine (CAPK)
+            "metadata": meta(name, namespace, labels={**labels, **named}),
             "spec": spec,
         }
 
@@ -235,7 +240,8 @@ def _states(instance: Obj, *, ready: bool) -> list[Condition]:
             conditions.false("VMProvisioned", "VMNotReady", text, "Info"),
             conditions.false("Ready", "VMNotReady", text, "Info"),
         ]
-    found = [conditions.true("VMProvisioned"), conditions.true("BootstrapExecSucceeded")]
+    # no BootstrapExecSucceeded: with checkStrategy none nobody looks (CAPK)
+    found = [conditions.true("VMProvisioned")]
     migratable = conditions.find(instance, "LiveMigratable")
     if migratable.get("status") == "True":
         found.append(conditions.true("VMLiveMigratable"))

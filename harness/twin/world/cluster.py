@@ -25,8 +25,11 @@ class Cluster:
         self.on = self._dispatcher.on
 
     def find(self, api_version: str, kind: str, namespace: str, name: str) -> Obj | None:
-        """The object as stored, or None. Never change it."""
-        return self.store.find(api_version, kind, namespace, name)
+        """The object as stored, or None, also for a kind that is not served. Never change it."""
+        try:
+            return self.store.find(api_version, kind, namespace, name)
+        except KeyError:
+            return None  # a reference that somebody wrote by hand
 
     def all(self, api_version: str, kind: str, namespace: str = "") -> list[Obj]:
         """Every object of a kind, of one namespace or of all."""

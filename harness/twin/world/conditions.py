@@ -66,7 +66,8 @@ def _write_one(
 ) -> None:
     before = next((item for item in stored if item.get("type") == condition.type), None)
     changed = before is None or before.get("status") != condition.status
-    moment = rfc3339(now) if changed or before is None else before["lastTransitionTime"]
+    kept = "" if changed or before is None else before.get("lastTransitionTime")
+    moment = kept or rfc3339(now)
     after = _form(condition, moment, metav1=metav1)
     if metav1:
         after["observedGeneration"] = obj["metadata"].get("generation", 1)

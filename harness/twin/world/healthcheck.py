@@ -113,7 +113,7 @@ class HealthChecks:
     @staticmethod
     def _allowed(check: Obj, expected: int) -> int:
         # objects.md 2.1: a share is rounded down, so a pool of one is never remediated at 50 %
-        most = str(deep(check, "spec", "maxUnhealthy"))
+        most = str(deep(check, "spec", "maxUnhealthy") or "100%")
         return expected * int(most[:-1]) // 100 if most.endswith("%") else int(most)
 
     def _report(self, check: Obj, machines: list[Obj], unhealthy: int, allowed: int) -> None:

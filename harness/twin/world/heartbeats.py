@@ -82,7 +82,7 @@ class Heartbeat:
             return
 
         def beat(stored: Obj) -> None:
-            for condition in stored["status"].get("conditions") or ():
+            for condition in (stored.get("status") or {}).get("conditions") or ():
                 if "lastHeartbeatTime" in condition:
                     condition["lastHeartbeatTime"] = rfc3339(self._cluster.engine.now)
 

@@ -62,7 +62,8 @@ class VirtualMachines:
         if FINALIZER not in (machine["metadata"].get("finalizers") or ()):
             self._cluster.add_finalizer(machine, FINALIZER, manager=MANAGER)
             return
-        volumes = [self._volume(machine, t) for t in deep(machine, "spec", "dataVolumeTemplates")]
+        templates = deep(machine, "spec", "dataVolumeTemplates") or ()
+        volumes = [self._volume(machine, template) for template in templates]
         if instance is not None and deep(instance, "status", "phase") in ("Failed", "Succeeded"):
             # runStrategy Always: an instance that ended is replaced
             self._cluster.delete(instance, manager=MANAGER)

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from harness.twin.world import pool_disk, pool_machineconfig
+from harness.twin.world import pool_disk, pool_machineconfig, pool_values
 from harness.twin.world.chart_behaviour import ChartBehaviour, RenderRefused
 from harness.twin.world.images import VANILLA
 from harness.twin.world.objects import (
@@ -73,6 +73,7 @@ DEFAULTS: Obj = {
 def render(values: Mapping[str, Any], release: Release, chart: ChartBehaviour) -> list[Obj]:
     """The release's manifests. Raises RenderRefused."""
     full = merged(DEFAULTS, values)
+    pool_values.check(full, DEFAULTS)
     cluster = _parent(full, release)
     if not chart.ignore_awaiting_etcd and not _has_etcd(release, cluster):
         return [_awaiting_etcd(release)]

@@ -22,6 +22,7 @@ from harness.twin.world import (
     machinesets,
     podsecurity,
     projection,
+    shapes,
     talos_reconcile,
 )
 from harness.twin.world.capk import KubevirtMachines
@@ -106,8 +107,14 @@ class World:
         )
 
     def _install_admission(self) -> None:
-        self.admission += [capi.default_replicas, talos_reconcile.immutable_template]
+        self.admission += [
+            shapes.well_shaped,
+            kinds.only_these,
+            capi.default_replicas,
+            talos_reconcile.immutable_template,
+        ]
         for store in self.tenants.values():
+            store.admission.extend((shapes.well_shaped, kinds.only_these))
             store.admission.append(
                 podsecurity.admission(partial(store.find, "v1", "Namespace", ""))
             )

@@ -61,7 +61,6 @@ def test_each_object_of_a_pool_is_owned_by_the_one_before_it(lab: Any) -> None:
         (launcher, "VirtualMachineInstance"),
         (lab.one(KUBEVIRT, "VirtualMachineInstance"), "VirtualMachine"),
         (lab.one(CDI, "DataVolume"), "VirtualMachine"),
-        (lab.one(KUBEVIRT, "VirtualMachine"), "KubevirtMachine"),
         (lab.one(INFRA, "KubevirtMachine"), "Machine"),
         (lab.one(BOOTSTRAP, "TalosConfig"), "Machine"),
         (lab.one(CAPI, "Machine"), "MachineSet"),
@@ -69,6 +68,30 @@ def test_each_object_of_a_pool_is_owned_by_the_one_before_it(lab: Any) -> None:
         (lab.one(BOOTSTRAP, "TalosConfigTemplate"), "KamajiControlPlane"),
     ]
     assert [controller_of(obj)["kind"] for obj, _ in chain] == [kind for _, kind in chain]
+
+
+def test_a_vm_names_its_kubevirt_machine_by_labels_and_has_no_owner(lab: Any) -> None:
+    lab.gpu_pool()
+    lab.run_until(lab.joined, BUDGET)
+    machine = lab.one(KUBEVIRT, "VirtualMachine")
+    assert "ownerReferences" not in machine["metadata"]
+    name = lab.one(INFRA, "KubevirtMachine")["metadata"]["name"]
+    for labels in (
+        machine["metadata"]["labels"],
+        lab.one(KUBEVIRT, "VirtualMachineInstance")["metadata"]["labels"],
+    ):
+        assert labels["capk.cluster.x-k8s.io/kubevirt-machine-name"] == name
+        assert labels["capk.cluster.x-k8s.io/kubevirt-machine-namespace"] == NAMESPACE
+
+
+def test_a_bootstrap_that_nobody_checks_is_not_called_done(lab: Any) -> None:
+    lab.gpu_pool()
+    lab.run_until(lab.joined, BUDGET)
+    machine = lab.one(INFRA, "KubevirtMachine")
+    assert machine["spec"]["virtualMachineBootstrapCheck"] == {"checkStrategy": "none"}
+    assert condition(machine, "VMProvisioned") == "True"
+    told = [one["type"] for one in machine["status"]["conditions"]]
+    assert "BootstrapExecSucceeded" not in told
 
 
 def test_the_launcher_holds_the_card_and_the_guest_sees_it(lab: Any) -> None:
