@@ -60,7 +60,7 @@ def test_a_worker_that_did_not_join_stands_among_those_that_did(tmp_path: Path) 
     first, second = held.workers
     assert (first.name, first.absent) == ("a", "")
     with pytest.raises(
-        PoolNotReady, match="^1 of 2 workers joined: b stands at DataVolume b-disk: phase X$"
+        PoolNotReady, match=r"^1 of 2 workers joined: b stands at DataVolume b-disk: phase X$"
     ):
         second.modules()
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from harness.twin.world.world import World
 
 NVIDIA_MODULES = ("nvidia", "nvidia_uvm", "nvidia_drm", "nvidia_modeset")
-CARD_APPEARS_AT = 40.0
-"""Seconds of uptime; the module controller has made its first attempts by then."""
+CARD_APPEARS_AT = 12.0
+"""Seconds of uptime: after the module controller's first attempts, before the node is Ready."""
 
 
 def _ask_for_vanilla(world: World) -> None:
