@@ -19,8 +19,8 @@ from harness.reach.history import Obj
 from harness.reach.lease import PoolLease
 
 API, KIND = "apps.cozystack.io/v1alpha1", "KubernetesNodes"
-OWNER_LABELS = {"app.kubernetes.io/managed-by": "hil"}
-RUN_LABEL = "hil.dev/run"
+OWNER_LABELS = {"app.kubernetes.io/managed-by": "hil", "hil.dev/pool": "held-by-lease"}
+"""What marks a pool as made by a run. They name no run: the Lease says whose it is now."""
 
 LEASE_SECONDS = 900
 RENEW_EVERY = 240.0
@@ -47,42 +47,58 @@ def hold(lab: ConnectedLab, name: str, log: Log) -> Iterator[HeldPool]:
     )
     lease.acquire(lab.run_id, lab.clock)
     try:
-        wanted = kubernetes_nodes(lab.inventory, name, labels={**OWNER_LABELS})
-        ours = not _stands_already(lab, wanted, name)
-        asked = _asked_before(lab, wanted)
         watched = WatchedPool.start(lab, name)
-        since = lab.clock.now() if asked is None else asked
-        held = HeldPool(lab, name, watched, lease, since=since, stood=asked is not None)
+        wanted = kubernetes_nodes(lab.inventory, name, labels={**OWNER_LABELS})
+        standing = _standing(lab, wanted)
+        held = HeldPool(lab, name, watched, lease, since=lab.clock.now())
+        if standing is not None and _is_leftover(standing):
+            _clear_leftover(held, log)
+            standing = None
+        if standing is not None:
+            _refuse_another(standing, wanted)
+            held.since = epoch(standing["metadata"]["creationTimestamp"]) or held.since
+            held.stood = True
         try:
-            _ask_for(held, wanted, log) if ours else log("bring-up", _USED.format(name))
+            _ask_for(held, wanted, log) if standing is None else log("bring-up", _USED.format(name))
             _wait_until_joined(held, log)
             yield held
         finally:
-            _end(held, log, ours=ours)
+            _end(held, log, ours=standing is None)
     finally:
         lease.release()
 
 
-def _stands_already(lab: ConnectedLab, wanted: Obj, name: str) -> bool:
-    """Whether somebody else's pool of this name is there. Raises LabError when it is another."""
-    place, asked = lab.inventory.tenant, wanted["spec"]
-    found = lab.management.get(API, KIND, place.namespace, wanted["metadata"]["name"])
-    labels = found["metadata"].get("labels") or {} if found is not None else {}
-    if found is None or all(labels.get(key) == value for key, value in OWNER_LABELS.items()):
-        return False
-    has = found.get("spec") or {}
+def _standing(lab: ConnectedLab, wanted: Obj) -> Obj | None:
+    """The pool of this name that is there already."""
+    name = wanted["metadata"]["name"]
+    return lab.management.get(API, KIND, lab.inventory.tenant.namespace, name)
+
+
+def _is_leftover(pool: Obj) -> bool:
+    """Whether an earlier run made it: who holds the Lease may then clear it away.
+
+    So may one that is being deleted already, whoever made it: nothing can be built on it.
+    """
+    labels = pool["metadata"].get("labels") or {}
+    made_by_a_run = all(labels.get(key) == value for key, value in OWNER_LABELS.items())
+    return made_by_a_run or bool(pool["metadata"].get("deletionTimestamp"))
+
+
+def _clear_leftover(held: HeldPool, log: Log) -> None:
+    """Take down what an earlier run left: its workers were made for another request."""
+    log("bring-up", f"pool {held.name} was left by an earlier run; it is taken down first")
+    _take_down(held, log)
+    held.since = held.lab.clock.now()
+
+
+def _refuse_another(found: Obj, wanted: Obj) -> None:
+    """Raise LabError when somebody else's pool is not the one that the inventory asks for."""
+    asked, has = wanted["spec"], found.get("spec") or {}
     differ = [key for key in sorted({*asked, *_CHOICES}) if _differ(asked.get(key), has.get(key))]
     if differ:
         saw = "it there, not made by hil, with another " + " and another ".join(differ)
+        name = wanted["metadata"]["name"]
         raise LabError(f"use pool {name}", saw, "delete it, or let the inventory say the same")
-    return True
-
-
-def _asked_before(lab: ConnectedLab, wanted: Obj) -> float | None:
-    """When a pool that is there already was asked for, by its cluster's time; None without one."""
-    name = wanted["metadata"]["name"]
-    found = lab.management.get(API, KIND, lab.inventory.tenant.namespace, name)
-    return epoch(found["metadata"]["creationTimestamp"]) if found is not None else None
 
 
 def _differ(asked: object, has: object) -> bool:
@@ -102,10 +118,20 @@ def _end(held: HeldPool, log: Log, *, ours: bool) -> None:
     try:
         held.close_shells()
     finally:
-        if ours:
+        if not ours:
+            log("take-down", f"pool {held.name} was there before this run and is left standing")
+        elif _made(held):
             _take_down(held, log)
         else:
-            log("take-down", f"pool {held.name} was there before this run and is left standing")
+            log("take-down", f"pool {held.name} was not made; there is nothing of it to take down")
+
+
+def _made(held: HeldPool) -> bool:
+    """Whether asking for the pool made it: a refused request must not cost somebody theirs."""
+    place = held.lab.inventory.tenant
+    name = nodes_name(place.cluster, held.name)
+    found = held.lab.management.get(API, KIND, place.namespace, name)
+    return found is not None and _is_leftover(found)
 
 
 def _summary(wanted: Obj) -> str:

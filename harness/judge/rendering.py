@@ -112,8 +112,8 @@ def render_module_params(
     if not entries:
         because = f"{_PATH} declares {named(rendered.names)}, no {module} to carry {parameter}"
         return Verdict(claim, subject, Outcome.UNKNOWN, because, (rendered,))
-    key = parameter.partition("=")[0]
-    given = [text for one in entries for text in one.parameters if text.partition("=")[0] == key]
+    key = _parameter_name(parameter)
+    given = [text for one in entries for text in one.parameters if _parameter_name(text) == key]
     same = bool(given) and set(given) == {parameter}
     said = named(text for one in entries for text in one.parameters)
     because = f"{module} is declared with the parameters {said}, expected {parameter}"
@@ -163,3 +163,8 @@ def schematic_consistent(
 
 def _told(modules: Sequence[DeclaredModule]) -> str:
     return named(" ".join((one.name, *one.parameters)) for one in modules)
+
+
+def _parameter_name(text: str) -> str:
+    """The name in "name=value"; the kernel takes a dash for an underscore there."""
+    return text.partition("=")[0].replace("-", "_")

@@ -185,7 +185,7 @@ def _write_private(path: Path, text: str) -> None:
     """Credentials are for their owner alone; the name appears with its whole content."""
     part = path.with_name(path.name + ".part")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     part.replace(path)
 

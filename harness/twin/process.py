@@ -35,13 +35,24 @@ class Endpoint:
     def load(directory: Path) -> Endpoint:
         """Read ``twin.json`` of a running twin's directory. Raises `TwinFailed` when not there."""
         try:
-            told = json.loads((directory / TOLD).read_text())
+            told = json.loads((directory / TOLD).read_text(encoding="utf-8"))
             kubeconfig, contexts = Path(told["kubeconfig"]), tuple(told["contexts"])
             return Endpoint(kubeconfig, str(told["clock"]), contexts, int(told["pid"]))
-        except (OSError, ValueError, KeyError, TypeError) as missing:
+        except FileNotFoundError as missing:
             raise TwinFailed(
-                f"no running twin in {directory} ({missing}); start one with `hil twin up`"
+                f"no running twin in {directory}; start one with `hil twin up`"
             ) from missing
+        except OSError as unreadable:
+            raise _not_told(directory, str(unreadable.strerror)) from unreadable
+        except (ValueError, KeyError, TypeError) as wrong:
+            raise _not_told(directory, "it is no twin's") from wrong
+
+
+def _not_told(directory: Path, why: str) -> TwinFailed:
+    return TwinFailed(
+        f"no running twin in {directory}, {TOLD} cannot be read ({why}); "
+        "start one with `hil twin up`"
+    )
 
 
 class TwinProcess:
@@ -71,7 +82,7 @@ class TwinProcess:
         line = out.readline() if ready else b""
         if not line.startswith(b"ready"):
             self.close()
-            said = (directory / "twin.log").read_text(errors="replace")[-2000:]
+            said = (directory / "twin.log").read_text(encoding="utf-8", errors="replace")[-2000:]
             raise TwinFailed(f"the twin did not start: {said.strip() or 'it said nothing'}")
         return Endpoint.load(directory)
 

@@ -10,11 +10,12 @@ import pytest
 
 from harness.bringup.connect import ConnectedLab
 from harness.bringup.errors import PoolNotReady, TakeDownIncomplete
-from harness.bringup.keeper import hold
+from harness.bringup.keeper import OWNER_LABELS, hold
 from harness.bringup.pool import HeldPool
+from harness.bringup.watched import MANAGEMENT_KINDS, WatchedPool
 from harness.facts.joining import Stage
 from harness.inventory.manifest import kubernetes_nodes
-from harness.reach.errors import LabError, LeaseHeld, Unreachable
+from harness.reach.errors import ApiRefused, LabError, LeaseHeld, Unreachable
 from harness.reach.kube import Kube
 from harness.reach.lease import PoolLease
 
@@ -183,13 +184,39 @@ def test_one_that_stands_and_is_another_is_refused(lab: ConnectedLab, kube: Kube
     remove(kube, lab)
 
 
-def test_what_an_earlier_run_left_is_taken_over_and_taken_down(
+def test_what_an_earlier_run_left_is_gone_before_the_pool_is_asked_for(
     lab: ConnectedLab, kube: Kube, log: Log
 ) -> None:
-    stand(kube, lab, {"app.kubernetes.io/managed-by": "hil"}, diskSize="30Gi")
-    with hold(lab, "plain", log):
+    """Its workers were made for another request, and would be judged as if made for this one."""
+    stand(kube, lab, OWNER_LABELS, diskSize="30Gi")
+    wait = lab.clock.deadline(1200)
+    watched = WatchedPool.start(lab, "plain")
+    assert lab.clock.wait(lambda: len(watched.objects().machines) == 2, wait, "its machines")
+    old = {machine["metadata"]["uid"] for machine in watched.objects().machines}
+    with hold(lab, "plain", log) as held:
         (stored,) = kube.list(*NODES)
         assert stored["spec"]["diskSize"] == "20Gi"
+        assert not old & {machine["metadata"]["uid"] for machine in watched.objects().machines}
+        assert all(track.seconds is not None for track in held.join)
+    assert "left by an earlier run" in "\n".join(text for _, text in log)
+
+
+def test_a_request_that_is_refused_costs_nobody_a_pool(
+    lab: ConnectedLab, kube: Kube, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(wanted: dict[str, Any]) -> dict[str, Any]:
+        theirs = kubernetes_nodes(lab.inventory, "plain")
+        kube.create({**theirs, "spec": {**theirs["spec"], "diskSize": "30Gi"}})  # was quicker
+        raise ApiRefused(409, "Conflict", "conflict with another manager", tried="apply", do="wait")
+
+    monkeypatch.setattr(lab.management, "apply", refuse)
+    with pytest.raises(ApiRefused), hold(lab, "plain", log):
+        raise AssertionError("it must not be handed over")
+    (stored,) = kube.list(*NODES)
+    assert stored["spec"]["diskSize"] == "30Gi"
+    kube.delete(*NODES, stored["metadata"]["name"])
+    gone = lab.clock.deadline(600)
+    assert lab.clock.wait(lambda: not kube.list(*NODES), gone, "their pool to be gone")
 
 
 @pytest.mark.parametrize("cut", [KeyboardInterrupt, RuntimeError])
@@ -272,3 +299,10 @@ def test_what_does_not_go_is_named(lab: ConnectedLab, kube: Kube, log: Log) -> N
     assert holder(kube) is None
     kube.merge(*MACHINES, name, {"metadata": {"finalizers": None}})
     remove(kube, lab)
+
+
+def test_waiting_costs_one_watch_of_each_kind(lab: ConnectedLab, kube: Kube, log: Log) -> None:
+    with hold(lab, "plain", log):
+        watched = [call.path for call in kube.calls if call.verb == "watch"]
+    for api_version, kind in MANAGEMENT_KINDS.values():
+        assert watched.count(kube.path_of(api_version, kind, "tenant-hil")) == 1

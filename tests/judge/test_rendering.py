@@ -164,6 +164,7 @@ PARAMETER = "NVreg_NvLinkDisable=1"
         (rendered(one("nvidia", "NVreg_NvLinkDisable=0")), BROKEN, "NVreg_NvLinkDisable=0,"),
         (rendered(one("nvidia", "NVreg_NvLinkDisable=10")), BROKEN, "=10"),
         (rendered(one("nvidia", PARAMETER, "NVreg_NvLinkDisable=0")), BROKEN, "=0"),
+        (rendered(one("nvidia", PARAMETER, "NVreg-NvLinkDisable=0")), BROKEN, "=0"),
         (rendered(one("nvidia"), one("nvidia_uvm", PARAMETER)), BROKEN, "parameters none"),
         (rendered(one("nvidia", PARAMETER + ";x")), BROKEN, ";x"),
         (rendered(one("nvidia_uvm", PARAMETER)), UNKNOWN, "no nvidia to carry"),
