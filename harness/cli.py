@@ -1,17 +1,20 @@
 """The `hil` command: thin, every verb calls one function elsewhere, imported when it is needed.
 
-Exit status: 0 all planned claims hold; 1 some do not; 2 the user's mistake; 3 the lab is unfit;
-5 nothing was planned; 70 an error inside the harness; 130 interrupted.
+Exit status: 0 all planned claims hold; 1 some do not; 2 the user's mistake; 3 the lab is unfit
+or the disk is; 5 nothing was planned; 70 an error inside the harness; 130 interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
+import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 TWIN_INVENTORY = ROOT / "inventory" / "twin.yaml"
@@ -24,7 +27,8 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status. A user's mistake gets a sentence, not a traceback."""
-    chosen = parser().parse_args(argv)
+    _write_whatever_the_terminal()
+    chosen = _chosen(argv)
     # an abort by CI ends a verb as Ctrl-C does
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -38,9 +42,48 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """One that names the word somebody probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with 2: the mistake, and the nearest verb where it is one."""
+        wrong = re.search(r"invalid choice: '([^']*)'", message)
+        hint = _meant(wrong[1], _verbs_of(self)) if wrong else ""
+        super().error(message + hint)
+
+
+def _write_whatever_the_terminal() -> None:
+    """A terminal that cannot show a letter gets it spelt out; the table must not fail for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _chosen(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line, read. An option that is none is told by its verb, which knows its own."""
+    chosen, extra = parser().parse_known_args(argv)
+    if extra:
+        own: argparse.ArgumentParser = chosen.own
+        hints = [_meant(word.partition("=")[0], own._option_string_actions) for word in extra]
+        own.error(f"unrecognized arguments: {' '.join(extra)}{next(filter(None, hints), '')}")
+    return chosen
+
+
+def _verbs_of(parser: argparse.ArgumentParser) -> list[str]:
+    parts = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    return [name for part in parts for name in part.choices]
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line, each verb with an example."""
-    top = argparse.ArgumentParser(
+    top: argparse.ArgumentParser = _Parser(
         prog="hil",
         description="Hardware-in-the-loop tests for Cozystack tenant Kubernetes clusters.",
         epilog="example: hil run --lab inventory/twin.yaml --pool gpu-l40s",
@@ -56,10 +99,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError
-    return number
+    if not re.fullmatch(r"[0-9]+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return int(text)
 
 
 def _verb(
@@ -68,7 +110,9 @@ def _verb(
     text: str,
     example: str,
 ) -> argparse.ArgumentParser:
-    return verbs.add_parser(name, help=text, description=text, epilog=f"example: {example}")
+    parser = verbs.add_parser(name, help=text, description=text, epilog=f"example: {example}")
+    parser.set_defaults(own=parser)
+    return parser
 
 
 def _add_lab_options(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ through here alike.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import pytest
 
 from harness.session import hooks
 from harness.session.recorder import Recorder
-from harness.session.state import RUN_ID, RunState, stash_key
+from harness.session.state import REFUSED, RUN_ID, RunState, stash_key
 
 if TYPE_CHECKING:
     from harness.bringup.pool import HeldPool
@@ -54,6 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
     state = RunState.begin(config, ROOT)
     config.stash[stash_key] = state
     state.interrupts.install()
+    if not state.plan_only:
+        state.watch_allure()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -73,7 +76,9 @@ def pytest_collection_modifyitems(
     if state is None:
         return (yield)
     hooks.select(session, items)
+    wanted = list(items)
     yield
+    hooks.note_deselected(state, wanted, items)
     hooks.put_in_order(state, items)
     return None
 
@@ -102,6 +107,15 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
     state = _state(node.config)
     if state is not None:
         state.adopt_plan()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker whose disk refused tells the controller as it ends."""
+    state = _state(node.config)
+    told = getattr(node, "workeroutput", {}).get(REFUSED, "")
+    if state is not None and told:
+        state.refusals.note(told)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -142,6 +156,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if recorder is None:
         return (yield)
     hooks.entitle(recorder)
+    result = None  # stays so where a stoppage ends the scenario: check() then says so
     with hooks.stoppages_are_unknown(recorder):
         result = yield
     recorder.check()
@@ -157,6 +172,8 @@ def pytest_runtest_teardown(
     state = _state(item.config)
     if state is not None and hooks.is_last_of_pool(item, nextitem):
         state.pools.release()
+    if state is not None and state.refusals.sentence:
+        item.session.shouldstop = state.refusals.sentence  # what cannot be kept need not be seen
     return result
 
 
@@ -182,6 +199,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     state.interrupts.ignore()
     if state.controls:
         session.exitstatus = state.end(int(exitstatus))
+        sys.stderr.write(state.parting_words())
+    elif state.refusals.sentence:
+        session.config.workeroutput[REFUSED] = state.refusals.sentence  # type: ignore[attr-defined]
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -118,3 +119,38 @@ def test_a_word_that_is_not_known(
 ) -> None:
     assert cli.main(argv) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["rnu"], "did you mean 'run'?"),
+        (["twin", "advnce"], "did you mean 'advance'?"),
+        (["run", "--clam", "modules-live"], "did you mean '--claim'?"),
+        (["run", "--workers", "-1"], "--workers: '-1' is not a whole number of 0 or more"),
+        (["prove", "--jobs", "-2"], "--jobs: '-2' is not a whole number of 0 or more"),
+        (["prove", "--jobs", "two"], "--jobs: 'two' is not a whole number of 0 or more"),
+    ],
+)
+def test_a_mistyped_command_line(
+    argv: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(argv)
+    assert end.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_letter_that_the_terminal_lacks_is_spelt_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = io.BytesIO()
+    shown = io.TextIOWrapper(kept, encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", shown)
+
+    def say(_: argparse.Namespace) -> int:
+        sys.stdout.write("l\u00e4ufe\n")
+        return 0
+
+    monkeypatch.setattr(cli, "_claims", say)
+    assert cli.main(["claims"]) == 0
+    shown.flush()
+    assert kept.getvalue() == b"l\\xe4ufe\n"

@@ -15,6 +15,8 @@ from harness.facts.fact import Fact
 from harness.report.redact import redact
 
 SCHEMA = "hil.ledger/1"
+DESELECTED = "deselected"
+"""Kind of the note that options of pytest's own made a run less than was asked."""
 RAW_LIMIT = 64 * 1024
 """Bytes of one raw text that a ledger keeps: half from its head, half from its tail."""
 

@@ -15,7 +15,7 @@ from harness.report.atomic import write_bytes, write_json
 from harness.report.ledger import LedgerView
 from harness.report.limits import SIMULATED, limits
 from harness.report.outcome import Finding, Row, Standing, Summary, exit_status
-from harness.report.records import Record, rfc3339, visible
+from harness.report.records import DESELECTED, Record, rfc3339, visible
 from harness.report.redact import redact_data
 from harness.report.rundir import RunInfo
 
@@ -119,6 +119,9 @@ def _failures(view: LedgerView, summary: Summary, run: RunInfo) -> list[str]:
         found.append(f"{lines} line{'s' * (lines != 1)} of the ledger unreadable")
     if not view.merged:
         found.append("the run ended before its ledger was joined")
+    for note in view.of("note"):
+        if note.text("kind") == DESELECTED:
+            found.append(note.text("text"))
     if run.fault:
         found.append(f"a fault was injected on purpose: {run.fault}")
     if not counts[Standing.HOLDS]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -23,10 +24,18 @@ def run(chosen: argparse.Namespace) -> int:
     except UserMistake as mistake:
         sys.stderr.write(f"hil: {mistake}\n")
         return USER_MISTAKE
+    _leave_out_options_of_pytest()
     embedded = choice.inventory.kind == "twin" and chosen.attach is None
     workers = min(chosen.workers, len(choice.pools)) if embedded else 0
     console = Console()
     return console.status(int(pytest.main(_arguments(chosen, workers), plugins=[console])))
+
+
+def _leave_out_options_of_pytest() -> None:
+    """``PYTEST_ADDOPTS`` could take scenarios out of a run without a word."""
+    options = os.environ.pop("PYTEST_ADDOPTS", "")
+    if options:
+        sys.stderr.write(f"hil: PYTEST_ADDOPTS ({options}) is not for hil run and is left out\n")
 
 
 def _arguments(chosen: argparse.Namespace, workers: int) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from harness.claims.catalogue import load as load_claims
-from harness.report.ledger import Ledger, merge, read
-from harness.report.outcome import NO_VERDICT, Summary, summarise
+from harness.report.ledger import Ledger, LedgerView, merge, read
+from harness.report.outcome import NO_VERDICT, Standing, Summary, summarise
+from harness.report.records import DESELECTED
 from harness.report.rundir import RunDirectory, RunInfo
 from harness.session.plan import Plan
 
@@ -17,6 +17,9 @@ Log = Callable[[str, str], None]
 
 PLAN_SHARD = "plan"
 END_SHARD = "end"
+PASSED = "passed"
+NO_LAB = "lab unfit"
+"""How a scenario ends whose lab could not be had, or was lost on the way."""
 
 
 def shard_of(pool: str) -> str:
@@ -34,35 +37,59 @@ def write_plan(directory: RunDirectory, plan: Plan, hardware: dict[str, str]) ->
         for lack in plan.lacking:
             for claim in lack.claims:
                 ledger.not_established(claim, "", lack.why)
+        if plan.deselected:
+            ledger.note(DESELECTED, plan.narrowed(), at=0.0)  # before there is a lab and its time
 
 
-def finish(directory: RunDirectory, plan: Plan, interrupted: str) -> Summary:
-    """Say what never ran, join the shards in the plan's order, and add it all up."""
+def finish(directory: RunDirectory, plan: Plan, interrupted: str) -> LedgerView:
+    """Say what never ran, join the shards in the plan's order, and read the whole."""
     ended = {(r.text("scenario"), r.text("pool")) for r in read(directory.path).of("end")}
     with Ledger(directory.path, END_SHARD) as ledger:
         for item in plan.planned:
             if item.key not in ended:
                 ledger.not_run(item.scenario, item.pool, item.claims, interrupted or NO_VERDICT)
     merge(directory.path, [PLAN_SHARD, *(shard_of(p) for p in plan.pools()), END_SHARD])
-    return summarise(read(directory.path))
+    return read(directory.path)
+
+
+def only_the_lab_failed(view: LedgerView) -> bool:
+    """Whether nothing is wrong but that the lab, or a pool of it, could not be had."""
+    summary = summarise(view)
+    if summary.unreadable or any(
+        row.outcome in (Standing.BROKEN, Standing.NOT_RUN) for row in summary.rows
+    ):
+        return False
+    ends = {(r.text("scenario"), r.text("pool")): r.text("outcome") for r in view.of("end")}
+    return NO_LAB in ends.values() and set(ends.values()) <= {PASSED, NO_LAB}
 
 
 def write_reports(
-    directory: RunDirectory, info: RunInfo, summary: Summary, status: int, ended: float, root: Path
+    directory: RunDirectory, info: RunInfo, summary: Summary, words: str, root: Path
 ) -> None:
     """Write run.json, the sign-off for people and for machines, Allure's side files, the table."""
-    from harness.report import allure_writer, signoff, table
+    from harness.report import allure_writer, signoff
 
-    info = replace(info, ended=ended, exit=status)
     info.write(directory.run_json)
     shown = signoff.document(read(directory.path), summary, info, load_claims())
-    page, _ = signoff.write(shown, directory.path, [signoff.templates_of(root)])
+    signoff.write(shown, directory.path, [signoff.templates_of(root)])
     allure_writer.write_missing(
-        directory.allure_results, summary.missing, run_id=info.run_id, at=ended
+        directory.allure_results, summary.missing, run_id=info.run_id, at=info.ended or info.started
     )
     allure_writer.write_categories(directory.allure_results)
     properties = {"lab": info.lab, "lane": info.lane or "none", "fault": info.fault or "none"}
     allure_writer.write_environment(directory.allure_results, properties)
-    where = {"sign-off": page, "ledger": directory.ledger, "Allure": directory.allure_results}
-    directory.table.write_text(table.render(summary, reports=where))
+    directory.table.write_text(words, encoding="utf-8", errors="backslashreplace")
     directory.point_latest()
+
+
+def words_of(directory: RunDirectory, summary: Summary, plan: Plan) -> str:
+    """The table of claims, what was left out of the run, and where to look."""
+    from harness.report import table
+
+    where = {
+        "sign-off": directory.signoff_html,
+        "ledger": directory.ledger,
+        "Allure": directory.allure_results,
+    }
+    narrowed = plan.narrowed()
+    return table.render(summary, reports=where) + (f"\n{narrowed}\n" if narrowed else "")

@@ -16,7 +16,8 @@ from harness.claims.catalogue import Claim, UnknownClaim
 from harness.claims.catalogue import get as claim_of
 from harness.clock import ClockStuck
 from harness.judge.verdict import Outcome, Verdict
-from harness.reach.errors import LabError
+from harness.reach.errors import LabError, LeaseLost, Unreachable
+from harness.session.finish import NO_LAB, PASSED
 from harness.session.plan import Lacking, Planned
 from harness.session.pools import Unavailable
 from harness.session.recorder import NotAllHold, Recorder
@@ -82,6 +83,12 @@ def select(session: pytest.Session, items: list[pytest.Item]) -> None:
     items[:] = kept
 
 
+def note_deselected(state: RunState, wanted: list[pytest.Item], kept: list[pytest.Item]) -> None:
+    """Scenarios that somebody else took out (``-k``, ``-m``, ``--deselect``): not in the plan."""
+    left = {id(item) for item in kept}
+    state.plan.deselected += [item.name for item in wanted if id(item) not in left]
+
+
 def put_in_order(state: RunState, items: list[pytest.Item]) -> None:
     """Pool by pool, as the inventory lists them; this order is the plan."""
     _refuse_ungrouped(state.config, items)
@@ -110,7 +117,7 @@ def is_last_of_pool(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
 
 def keep_plan(state: RunState) -> None:
     """Write the plan down before anything runs."""
-    if not state.plan_only and (state.plan.planned or state.plan.lacking):
+    if not state.plan_only and state.plan.any():
         state.keep_plan()
 
 
@@ -125,8 +132,13 @@ def stoppages_are_unknown(recorder: Recorder) -> Iterator[None]:
     try:
         yield
     except (PoolNotReady, LabError, ClockStuck) as stopped:
+        # what was judged otherwise before the lab went stays the scenario's own failure
+        lost = isinstance(stopped, (Unreachable, LeaseLost))
+        recorder.lab_lost = lost and not recorder.failed()
         recorder.unknown(str(stopped))
-    except Exception as bug:
+    except pytest.xfail.Exception:
+        raise  # a kind of failure to pytest; the scenario's end says what it is
+    except (Exception, pytest.fail.Exception) as bug:
         recorder.unknown(f"the harness failed: {type(bug).__name__}: {bug}")
         raise
 
@@ -140,13 +152,30 @@ def note_phase(
     if call.excinfo is not None and call.excinfo.errisinstance(_SENTENCES):
         report.longrepr = str(call.excinfo.value)
         setattr(report, _TOLD, not call.excinfo.errisinstance(TakeDownIncomplete))
+    if report.skipped:
+        recorder.unknown(f"the scenario skipped itself: {_reason(report)}")
+        item.stash.setdefault(_failed_key, "skipped")
     if report.failed:
-        failed = "failed" if report.when == "call" else f"error in {report.when}"
-        item.stash.setdefault(_failed_key, failed)
-    if report.when == "setup" and call.excinfo is not None:
+        item.stash.setdefault(_failed_key, _failure(recorder, report, call))
+    if report.when == "setup" and report.failed and call.excinfo is not None:
         recorder.unknown(f"its pool could not be had: {call.excinfo.value}")
     if report.when == "teardown":
-        recorder.end(item.stash.get(_failed_key, "passed"))
+        recorder.end(item.stash.get(_failed_key, PASSED))
+
+
+def _failure(recorder: Recorder, report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
+    if report.when == "call":
+        return NO_LAB if recorder.lab_lost else "failed"
+    lacked = call.excinfo is not None and call.excinfo.errisinstance(Unavailable)
+    return NO_LAB if report.when == "setup" and lacked else f"error in {report.when}"
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """Why a scenario was skipped or was expected to fail, in its own words."""
+    if hasattr(report, "wasxfail"):
+        return f"it expected to fail ({report.wasxfail or 'without a reason'})"
+    told = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return told.removeprefix("Skipped: ") or "without a reason"
 
 
 def is_told(report: pytest.TestReport) -> bool:
@@ -164,8 +193,8 @@ def let_go(state: RunState) -> None:
     except KeyboardInterrupt:
         state.left_behind = f"pool {name} is left standing, as was asked"
     if state.left_behind:
-        state.ledger(name).note("take-down", state.left_behind, at=state.pools.now())
-        state.say(state.pools.now(), state.left_behind)
+        state.shard(name).note("take-down", state.left_behind, at=state.pools.now(name))
+        state.say(state.pools.now(name), state.left_behind)
 
 
 def mark_interrupted(item: pytest.Item, cut: BaseException) -> None:
@@ -187,9 +216,7 @@ def closing_words(state: RunState) -> str:
         from harness.session.planned import describe
 
         return describe(state.choice, state.plan)
-    if state.summary is None:
-        return ""
-    return state.directory.table.read_text()
+    return state.words
 
 
 def _claims(definition: Any) -> list[Claim]:
@@ -222,8 +249,10 @@ def _planned(state: RunState, item: pytest.Item, pool: str, declared: list[str])
 
 def _recorder(state: RunState, planned: Planned, declared: list[str]) -> Recorder:
     # the shard is opened by the worker that runs the scenario, not by each that collects it
-    show = partial(_show, state)
-    return Recorder(planned, lambda: state.ledger(planned.pool), state.pools.now, show, declared)
+    show = partial(_show, state, planned.pool)
+    pool = planned.pool
+    now = partial(state.pools.now, pool)
+    return Recorder(planned, lambda: state.shard(pool), now, show, declared)
 
 
 def entitle(recorder: Recorder) -> None:
@@ -240,7 +269,7 @@ def entitle(recorder: Recorder) -> None:
     dynamic.severity(min((c.severity for c in claims), key=weights.index))
 
 
-def _show(state: RunState, verdict: Verdict) -> None:
+def _show(state: RunState, pool: str, verdict: Verdict) -> None:
     """A step of the running test for each observation, and one for what was made of them."""
     from harness.report.allure_writer import attach_verdict, step_for_fact
 
@@ -249,4 +278,4 @@ def _show(state: RunState, verdict: Verdict) -> None:
     attach_verdict(verdict)
     if verdict.outcome is not Outcome.HOLDS:
         text = f"{verdict.outcome}: {verdict.claim} on {verdict.subject}"
-        state.say(state.pools.now(), text)
+        state.say(state.pools.now(pool), text)

@@ -42,6 +42,8 @@ class Plan:
 
     planned: list[Planned] = field(default_factory=list)
     lacking: list[Lacking] = field(default_factory=list)
+    deselected: list[str] = field(default_factory=list)
+    """Scenarios ("test_it[plain]") that options of pytest itself took out of the run."""
 
     def pools(self) -> list[str]:
         """The pools used, in the order of first use."""
@@ -51,27 +53,42 @@ class Plan:
         """How much it is: "27 scenarios on 3 pools"."""
         return f"{_many(self.planned, 'scenario')} on {_many(self.pools(), 'pool')}"
 
+    def any(self) -> bool:
+        """Whether there is anything to say of it."""
+        return bool(self.planned or self.lacking or self.deselected)
+
+    def narrowed(self) -> str:
+        """That options of pytest's own made this less than was asked, a sentence; else empty."""
+        many = len(self.deselected)
+        if not many:
+            return ""
+        were = "scenario was" if many == 1 else "scenarios were"
+        are = "is" if many == 1 else "are"
+        return f"{many} {were} deselected by pytest options and {are} not part of this run"
+
     def write(self, path: Path) -> None:
         """Write it whole or not at all; every worker writes the same text."""
         text = json.dumps(
             {
                 "planned": [asdict(item) for item in self.planned],
                 "lacking": [asdict(item) for item in self.lacking],
+                "deselected": self.deselected,
             },
             indent=1,
         )
         part = path.with_name(f"{path.name}.{id(self):x}.part")
-        part.write_text(text + "\n")
+        part.write_text(text + "\n", encoding="utf-8")
         part.replace(path)
 
     @staticmethod
     def read(path: Path) -> Plan:
         """Read what `write` wrote. Raises OSError or ValueError."""
-        told = json.loads(path.read_text())
+        told = json.loads(path.read_text(encoding="utf-8"))
         return Plan(
             [Planned(i["scenario"], i["pool"], tuple(i["claims"]), i["title"])
              for i in told["planned"]],
             [Lacking(i["scenario"], tuple(i["claims"]), i["why"]) for i in told["lacking"]],
+            list(told["deselected"]),
         )  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from harness.clock import ClockStuck
 from harness.reach.errors import LabError
-from harness.report.ledger import Ledger
 from harness.session.labs import LabChoice
+from harness.session.shard import Shard
 from harness.twin.process import TwinFailed
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Pools:
     def __init__(
         self,
         lab: LabChoice,
-        ledger: Callable[[str], Ledger],
+        ledger: Callable[[str], Shard],
         say: Callable[[float, str], None],
     ) -> None:
         self._lab = lab
@@ -36,10 +36,15 @@ class Pools:
         self._clock: Clock | None = None
         self._open = ExitStack()
         self._failures: dict[str, Exception] = {}
+        self._seen: dict[str, float] = {}
 
-    def now(self) -> float:
-        """The lab's time; before there is a lab, the epoch: no time of the runner's own."""
-        return self._clock.now() if self._clock is not None else 0.0
+    def now(self, name: str) -> float:
+        """The time of a pool's lab, or the last that was seen of it once it is let go; before
+        there is a lab, the epoch: no time of the runner's own.
+        """
+        if self._clock is not None and name == self._name:
+            self._seen[name] = self._clock.now()
+        return self._seen.get(name, 0.0)
 
     @property
     def held(self) -> str:
@@ -63,9 +68,12 @@ class Pools:
     def release(self) -> None:
         """Take down the pool that is held, if any. Raises TakeDownIncomplete."""
         self._held = None
-        self._open.close()
-        self._clock = None
-        self._name = ""
+        try:
+            self._open.close()
+        finally:
+            self.now(self._name)
+            self._clock = None
+            self._name = ""
 
     def _bring_up(self, name: str) -> HeldPool:
         from harness.bringup.keeper import hold
@@ -76,7 +84,7 @@ class Pools:
         ledger = self._ledger(name)
 
         def log(kind: str, text: str) -> None:
-            ledger.note(kind, text, at=self.now())
-            self._say(self.now(), text)
+            ledger.note(kind, text, at=self.now(name))
+            self._say(self.now(name), text)
 
         return self._open.enter_context(hold(lab, name, log))

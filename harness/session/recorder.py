@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from harness.judge.verdict import Outcome, Verdict
 from harness.report.allure_writer import message
-from harness.report.ledger import Ledger
 from harness.session.plan import Planned
+from harness.session.shard import Shard
 
 
 class NotAllHold(AssertionError):
@@ -24,7 +24,7 @@ class Recorder:
     def __init__(
         self,
         planned: Planned,
-        ledger: Callable[[], Ledger],
+        ledger: Callable[[], Shard],
         now: Callable[[], float],
         show: Callable[[Verdict], None],
         declared: Sequence[str] = (),
@@ -32,6 +32,8 @@ class Recorder:
         self.planned = planned
         self._declared = tuple(declared) or planned.claims
         self.verdicts: list[Verdict] = []
+        self.lab_lost = False
+        """Whether the lab went away, and nothing else is wrong."""
         self._ledger = ledger
         self._now = now
         self._show = show
@@ -72,9 +74,13 @@ class Recorder:
         unjudged = self.unjudged()
         if unjudged:
             raise Misuse(f"{self.planned.scenario} ended without a verdict on {unjudged}")
-        failed = [v for v in self.verdicts if v.outcome is not Outcome.HOLDS]
+        failed = self.failed()
         if failed:
             raise NotAllHold("\n".join(message(verdict) for verdict in failed))
+
+    def failed(self) -> list[Verdict]:
+        """The verdicts so far that do not say holds."""
+        return [verdict for verdict in self.verdicts if verdict.outcome is not Outcome.HOLDS]
 
     def end(self, outcome: str) -> None:
         """Write down how the scenario ended."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -14,8 +15,7 @@ import pytest
 
 from harness.clock import ClockStuck, WallClock
 from harness.reach.errors import LabError
-from harness.report.ledger import Ledger
-from harness.report.outcome import Summary, exit_status
+from harness.report.outcome import Summary, exit_status, summarise
 from harness.report.rundir import RunDirectory, RunInfo, new_run_id
 from harness.session import finish
 from harness.session.choice import Choice, UserMistake, choose, refuse_misfit
@@ -23,6 +23,7 @@ from harness.session.interrupts import Interrupts
 from harness.session.labs import LabChoice
 from harness.session.plan import Plan
 from harness.session.pools import Pools
+from harness.session.shard import AllureWrites, Refusals, Shard
 from harness.twin.process import TwinFailed
 
 DEFAULT_INVENTORY = Path("inventory") / "twin.yaml"
@@ -33,7 +34,11 @@ OUR_BUG = 70
 """Exit status after an error inside the harness (EX_SOFTWARE): pytest's own 3 means a lab here."""
 RUN_ID = "hil_run_id"
 """Under this key the controller tells its workers the run's id."""
+REFUSED = "hil_refused"
+"""Under this key a worker tells the controller what could not be written."""
 INTERRUPTED = 130
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
+"""What is wrong with a disk rather than with the name of a folder on it."""
 
 
 @dataclass(slots=True)
@@ -50,14 +55,17 @@ class RunState:
     wall: WallClock = field(default_factory=WallClock)
     plan: Plan = field(default_factory=Plan)
     summary: Summary | None = None
+    words: str = ""
+    """The table of claims and where to look, once the run has ended."""
+    refusals: Refusals = field(default_factory=Refusals)
     interrupts: Interrupts = field(default_factory=Interrupts)
     left_behind: str = ""
     """What could not be taken down at the end, a sentence."""
-    _ledgers: dict[str, Ledger] = field(default_factory=dict)
+    _shards: dict[str, Shard] = field(default_factory=dict)
     pools: Pools = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pools = Pools(self.choice_of_lab(), self.ledger, self.say)
+        self.pools = Pools(self.choice_of_lab(), self.shard, self.say)
 
     @property
     def interrupted(self) -> bool:
@@ -124,23 +132,42 @@ class RunState:
             sys.stderr.write(f"{datetime.fromtimestamp(at, UTC):%H:%M:%SZ}  {text}\n")
             sys.stderr.flush()
 
-    def ledger(self, pool: str) -> Ledger:
-        """The shard that a pool's scenarios write."""
-        if pool not in self._ledgers:
-            self._ledgers[pool] = Ledger(self.directory.path, finish.shard_of(pool))
-        return self._ledgers[pool]
+    def shard(self, pool: str) -> Shard:
+        """The part of the ledger that a pool's scenarios write."""
+        if pool not in self._shards:
+            name = finish.shard_of(pool)
+            self._shards[pool] = Shard(self.directory.path, name, self.refusals)
+        return self._shards[pool]
+
+    def watch_allure(self) -> None:
+        """Let a disk that refuses a file of Allure's be told like any other."""
+        import allure_commons
+
+        writes = AllureWrites(self.directory.allure_results, self.refusals)
+        allure_commons.plugin_manager.register(writes)
+        self.config.add_cleanup(lambda: allure_commons.plugin_manager.unregister(writes))
+
+    def parting_words(self) -> str:
+        """What went wrong with the run itself and stands in no table: sentences, or nothing."""
+        said = [self.refusals.sentence] if self.refusals.sentence else []
+        if self.interrupted and self.summary is None and not said:
+            run = self.info.run_id
+            said.append(f"interrupted before anything was planned; run {run} did nothing")
+        return "".join(f"hil: {sentence}\n" for sentence in said)
 
     def adopt_plan(self) -> None:
         """Take the plan that a worker wrote, once, and put it into the ledger."""
-        if not self.plan.planned and not self.plan.lacking:
-            self.plan = Plan.read(self.plan_path)
-            self._ledger_plan()
+        if not self.plan.any():
+            with self.refusals.noted(self.plan_path):
+                self.plan = Plan.read(self.plan_path)
+                self._ledger_plan()
 
     def keep_plan(self) -> None:
         """Write this process's plan; in a run of one process also into the ledger."""
-        self.plan.write(self.plan_path)
-        if self.controls:
-            self._ledger_plan()
+        with self.refusals.noted(self.plan_path):
+            self.plan.write(self.plan_path)
+            if self.controls:
+                self._ledger_plan()
 
     @property
     def plan_path(self) -> Path:
@@ -149,21 +176,38 @@ class RunState:
 
     def end(self, pytest_status: int) -> int:
         """Close the run: ledger, reports; returns its exit status."""
-        for ledger in self._ledgers.values():
-            ledger.close()
-        if not self.directory.shards.is_dir() or not any(self.directory.shards.iterdir()):
-            return self._status(pytest_status, NOTHING_PLANNED)  # it never got as far as a plan
-        why = "the run was interrupted" if self.interrupted else ""
-        self.summary = finish.finish(self.directory, self.plan, why)
-        status = self._status(pytest_status, exit_status(self.summary))
+        for shard in self._shards.values():
+            shard.close()
+        status = self._status(pytest_status, NOTHING_PLANNED)
+        with self.refusals.noted(self.directory.path):
+            if self.directory.shards.is_dir() and any(self.directory.shards.iterdir()):
+                return self._close(pytest_status)
+            # it never got as far as a plan
+            self._ended(status).write(self.directory.run_json)
+        return self._status(pytest_status, NOTHING_PLANNED)
+
+    def _close(self, pytest_status: int) -> int:
+        why = "the run was interrupted" if self.interrupted else self.refusals.sentence
+        view = finish.finish(self.directory, self.plan, why)
+        self.summary = summarise(view)
+        of_claims = exit_status(self.summary)
+        if of_claims == 1 and finish.only_the_lab_failed(view):
+            of_claims = LAB_UNFIT
+        status = self._status(pytest_status, of_claims)
+        self.words = finish.words_of(self.directory, self.summary, self.plan)
         finish.write_reports(
-            self.directory, self.info, self.summary, status, self.wall.now(), self.root
+            self.directory, self._ended(status), self.summary, self.words, self.root
         )
         return status
+
+    def _ended(self, status: int) -> RunInfo:
+        return replace(self.info, ended=self.wall.now(), exit=status)
 
     def _status(self, pytest_status: int, of_claims: int) -> int:
         if self.interrupted:
             return INTERRUPTED
+        if self.refusals.sentence:
+            return LAB_UNFIT
         if pytest_status == pytest.ExitCode.INTERNAL_ERROR:
             return OUR_BUG
         if not self.plan.planned and pytest_status != pytest.ExitCode.NO_TESTS_COLLECTED:
@@ -199,12 +243,19 @@ class RunState:
                 )
             end_with(f"--out {self.directory.root}: that is no folder", USER_MISTAKE)
         except OSError as refused:
-            end_with(
-                f"--out {self.directory.root}: cannot write there ({refused.strerror}); "
-                "choose another folder",
-                USER_MISTAKE,
-            )
-        self.info.write(self.directory.run_json)
+            self._refuse_out(refused)
+        try:
+            self.info.write(self.directory.run_json)
+        except OSError as refused:
+            self._refuse_out(refused)
+
+    def _refuse_out(self, refused: OSError) -> NoReturn:
+        status = LAB_UNFIT if refused.errno in _DISK else USER_MISTAKE
+        end_with(
+            f"--out {self.directory.root}: cannot write there ({refused.strerror}); "
+            "choose another folder",
+            status,
+        )
 
 
 stash_key = pytest.StashKey[RunState]()

@@ -18,7 +18,7 @@ README = Page(ROOT / "README.md")
 
 def commands(page: Page) -> list[list[str]]:
     lines = [line for block in code(page.text, "") for line in block.splitlines()]
-    return [shlex.split(line) for line in lines if line.startswith("hil ")]
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("hil ")]
 
 
 def test_start_is_two_commands() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +63,15 @@ def test_progress_is_told_unless_nobody_wants_it(
 ) -> None:
     assert cli.main(["run", *options]) == 0
     assert called[0].count("--progress") == progress
+
+
+def test_options_for_pytest_are_left_out_and_said_so(
+    called: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k nothing")
+    assert cli.main(["run"]) == 0
+    assert len(called) == 1
+    assert "PYTEST_ADDOPTS" not in os.environ
+    assert capsys.readouterr().err == (
+        "hil: PYTEST_ADDOPTS (-k nothing) is not for hil run and is left out\n"
+    )

@@ -9,9 +9,9 @@ import pytest
 
 from harness.facts.fact import Fact, Origin
 from harness.judge.verdict import Outcome, Verdict
-from harness.report.ledger import Ledger
 from harness.session.plan import Planned
 from harness.session.recorder import Misuse, NotAllHold, Recorder
+from harness.session.shard import Shard
 
 FACT = Fact(Origin(0.0, "guest n", "text"))
 
@@ -37,7 +37,7 @@ def kept() -> Kept:
 
 def recorder(kept: Kept, *claims: str, declared: tuple[str, ...] = ()) -> Recorder:
     planned = Planned("test_it", "plain", claims)
-    ledger = cast("Ledger", kept)
+    ledger = cast("Shard", kept)
     return Recorder(planned, lambda: ledger, lambda: 0.0, lambda _: None, declared)
 
 

@@ -228,6 +228,7 @@ def test_no_twin_to_attach_to(hil: Run, here: Path) -> None:
     ended = hil("run", "--attach", cwd=here)
     ended.assert_sentence(3, "hil: no running twin in", ".hil", "hil twin up")
     assert len(ended.said.strip().splitlines()) == 1
+    assert "Errno" not in ended.said
 
 
 def test_a_twin_that_died_without_a_word(hil: Run, here: Path) -> None:
