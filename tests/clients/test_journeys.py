@@ -152,7 +152,7 @@ def test_another_schematic_before_the_first_boot(lab: Kubectl, tmp_path: Path) -
     patch = ("patch", "kubernetesnodes", "lab-gpu-l40s", *HERE, "--type", "merge", "-p", vanilla)
     assert lab(*patch).stdout == "kubernetesnodes.apps.cozystack.io/lab-gpu-l40s patched\n"
     # a run takes no pool for the one it was told of when it is another
-    assert driven(lab, tmp_path / "told") == {"unknown": CLAIMS}
+    assert driven(lab, tmp_path / "told", code=3) == {"unknown": CLAIMS}
     inventory = yaml.safe_load(LAB.read_text())
     inventory["pools"]["gpu-l40s"] |= {"schematic": "vanilla", "misfit": "to see what breaks"}
     file = tmp_path / "lab.yaml"
