@@ -44,8 +44,8 @@ def reachable(lab: Lab) -> Reachable:
     try:
         text = access.kubeconfig.document()
     except SecretUnavailableError as missing:
-        do = "or correct `management` in the inventory"
-        raise KubeconfigMissing(f"read the kubeconfig {where}", str(missing), do) from missing
+        saw, _, do = str(missing).rpartition(": ")
+        raise KubeconfigMissing(f"read the kubeconfig {where}", saw, do) from missing
     return Reachable(text, access.context, str(access.clock_url or ""))
 
 
