@@ -45,6 +45,7 @@ def reachable(lab: Lab) -> Reachable:
         text = access.kubeconfig.document()
     except SecretUnavailableError as missing:
         saw, _, do = str(missing).rpartition(": ")
+        do = f"{do} (`management` names it)"
         raise KubeconfigMissing(f"read the kubeconfig {where}", saw, do) from missing
     return Reachable(text, access.context, str(access.clock_url or ""))
 
