@@ -49,7 +49,7 @@ def hold(lab: ConnectedLab, name: str, log: Log) -> Iterator[HeldPool]:
     try:
         watched = WatchedPool.start(lab, name)
         wanted = kubernetes_nodes(lab.inventory, name, labels={**OWNER_LABELS})
-        standing = _standing(lab, wanted)
+        standing = _standing(lab, name)
         held = HeldPool(lab, name, watched, lease, since=lab.clock.now())
         if standing is not None and _is_leftover(standing):
             _clear_leftover(held, log)
@@ -68,10 +68,10 @@ def hold(lab: ConnectedLab, name: str, log: Log) -> Iterator[HeldPool]:
         lease.release()
 
 
-def _standing(lab: ConnectedLab, wanted: Obj) -> Obj | None:
-    """The pool of this name that is there already."""
-    name = wanted["metadata"]["name"]
-    return lab.management.get(API, KIND, lab.inventory.tenant.namespace, name)
+def _standing(lab: ConnectedLab, name: str) -> Obj | None:
+    """The pool of this name that is there now."""
+    place = lab.inventory.tenant
+    return lab.management.get(API, KIND, place.namespace, nodes_name(place.cluster, name))
 
 
 def _is_leftover(pool: Obj) -> bool:
@@ -79,9 +79,12 @@ def _is_leftover(pool: Obj) -> bool:
 
     So may one that is being deleted already, whoever made it: nothing can be built on it.
     """
+    return _made_by_a_run(pool) or bool(pool["metadata"].get("deletionTimestamp"))
+
+
+def _made_by_a_run(pool: Obj) -> bool:
     labels = pool["metadata"].get("labels") or {}
-    made_by_a_run = all(labels.get(key) == value for key, value in OWNER_LABELS.items())
-    return made_by_a_run or bool(pool["metadata"].get("deletionTimestamp"))
+    return all(labels.get(key) == value for key, value in OWNER_LABELS.items())
 
 
 def _clear_leftover(held: HeldPool, log: Log) -> None:
@@ -128,10 +131,8 @@ def _end(held: HeldPool, log: Log, *, ours: bool) -> None:
 
 def _made(held: HeldPool) -> bool:
     """Whether asking for the pool made it: a refused request must not cost somebody theirs."""
-    place = held.lab.inventory.tenant
-    name = nodes_name(place.cluster, held.name)
-    found = held.lab.management.get(API, KIND, place.namespace, name)
-    return found is not None and _is_leftover(found)
+    found = _standing(held.lab, held.name)
+    return found is not None and _made_by_a_run(found)
 
 
 def _summary(wanted: Obj) -> str:

@@ -6,23 +6,29 @@ from dataclasses import dataclass
 
 from harness.bringup.connect import ConnectedLab
 from harness.facts.joining import JoinObjects, JoinTrack, join_track
+from harness.facts.objects import name_of
 from harness.inventory.naming import deployment_name, release_name
+from harness.observe.pool import (
+    CAPI,
+    DATA_VOLUMES,
+    DEPLOYMENT_LABEL,
+    HELM,
+    INFRASTRUCTURE,
+    KUBEVIRT,
+)
 from harness.reach.history import Obj, uid_of
 from harness.reach.watch import Feed
-
-CAPI = "cluster.x-k8s.io/v1beta1"
-DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name"
 
 MANAGEMENT_KINDS = {
     "machines": (CAPI, "Machine"),
     "machine_sets": (CAPI, "MachineSet"),
     "machine_deployments": (CAPI, "MachineDeployment"),
-    "kubevirt_machines": ("infrastructure.cluster.x-k8s.io/v1alpha1", "KubevirtMachine"),
-    "virtual_machines": ("kubevirt.io/v1", "VirtualMachine"),
-    "vmis": ("kubevirt.io/v1", "VirtualMachineInstance"),
-    "data_volumes": ("cdi.kubevirt.io/v1beta1", "DataVolume"),
+    "kubevirt_machines": (INFRASTRUCTURE, "KubevirtMachine"),
+    "virtual_machines": (KUBEVIRT, "VirtualMachine"),
+    "vmis": (KUBEVIRT, "VirtualMachineInstance"),
+    "data_volumes": (DATA_VOLUMES, "DataVolume"),
     "pods": ("v1", "Pod"),
-    "helm_releases": ("helm.toolkit.fluxcd.io/v2", "HelmRelease"),
+    "helm_releases": (HELM, "HelmRelease"),
     "events": ("v1", "Event"),
 }
 """What is watched in the tenant's namespace of the management cluster."""
@@ -78,15 +84,15 @@ class WatchedPool:
         objects = self.objects()
         names = {o["metadata"]["name"] for o in objects.machines}
         left = [f"Machine {name}" for name in sorted(names)]
-        left += [f"MachineDeployment {_name(o)}" for o in objects.machine_deployments]
-        left += [f"HelmRelease {_name(o)}" for o in objects.helm_releases]
+        left += [f"MachineDeployment {name_of(o)}" for o in objects.machine_deployments]
+        left += [f"HelmRelease {name_of(o)}" for o in objects.helm_releases]
         own = self._own_names()
         for kind in ("kubevirt_machines", "virtual_machines", "vmis", "data_volumes"):
             objects_of_kind = self.feeds[kind].objects()
             left += [
-                f"{MANAGEMENT_KINDS[kind][1]} {_name(o)}"
+                f"{MANAGEMENT_KINDS[kind][1]} {name_of(o)}"
                 for o in objects_of_kind
-                if _name(o) in own
+                if name_of(o) in own
             ]
         return left
 
@@ -103,7 +109,7 @@ class WatchedPool:
             if _deployment_of(revision.obj) == deployment
         }
         for revision in self.feeds["virtual_machines"].history.revisions():
-            if _name(revision.obj) in names:
+            if name_of(revision.obj) in names:
                 volumes = revision.obj["spec"]["template"]["spec"].get("volumes", [])
                 names |= {v["dataVolume"]["name"] for v in volumes if "dataVolume" in v}
         return names
@@ -114,8 +120,4 @@ def _deployment_of(obj: Obj) -> str:
 
 
 def _named(objects: list[Obj], name: str) -> list[Obj]:
-    return [obj for obj in objects if _name(obj) == name]
-
-
-def _name(obj: Obj) -> str:
-    return str(obj["metadata"]["name"])
+    return [obj for obj in objects if name_of(obj) == name]

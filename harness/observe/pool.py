@@ -15,7 +15,6 @@ from harness.facts import chain, machineconfig
 from harness.facts import pool as pool_facts
 from harness.facts import vmi as vmi_facts
 from harness.facts.fact import Origin, Unread
-from harness.facts.joining import JoinObjects, JoinTrack, join_track
 from harness.facts.machineconfig import InstallImage, RenderedModules
 from harness.facts.objects import (
     Obj,
@@ -23,7 +22,6 @@ from harness.facts.objects import (
     name_of,
     origin_of,
     text_at,
-    uid_of,
 )
 from harness.facts.pool import BootSource, NodeState, PoolRequest
 from harness.facts.vmi import LauncherGpu, VmiGpus, VmiRefusal
@@ -32,17 +30,13 @@ from harness.reach.execs import Reply, run_in_pod
 from harness.reach.kube import Kube
 
 __all__ = [
-    "JoinObjects",
     "Worker",
     "boot_source",
     "install_image",
-    "join_objects",
-    "join_track",
     "launcher_gpus",
     "node_states",
     "rendered_modules",
     "request_read_back",
-    "track_joining",
     "vmi_gpus",
     "workers",
 ]
@@ -163,59 +157,6 @@ def node_states(tenant: Kube, *, now: Now) -> tuple[NodeState, ...]:
     """Every Node of the tenant cluster, by name."""
     nodes = sorted(tenant.list("v1", "Node"), key=name_of)
     return tuple(pool_facts.node_state(one, at=now(), cluster=tenant.name) for one in nodes)
-
-
-def join_objects(
-    kube: Kube,
-    tenant: Kube | None,
-    namespace: str,
-    cluster: str,
-    pool: str,
-    *,
-    node_history: Sequence[Obj] = (),
-) -> JoinObjects:
-    """The objects that tell how far a pool's workers got.
-
-    ``tenant`` None: its API is not up, so there are no nodes. ``node_history`` are versions of
-    Nodes seen before, oldest first, as a watch keeps them; those of a Node that is gone are left
-    out, for what was Ready once is no Node now.
-    """
-    name = _deployment_name(cluster, pool)
-    chosen = f"{DEPLOYMENT_LABEL}={name}"
-    deployment = kube.get(CAPI, "MachineDeployment", namespace, name)
-    release = kube.get(HELM, "HelmRelease", namespace, f"kubernetes-nodes-{cluster}-{pool}")
-    nodes = tenant.list("v1", "Node") if tenant is not None else []
-    there = {uid_of(node) for node in nodes}
-    return JoinObjects(
-        machines=kube.list(CAPI, "Machine", namespace, labels=chosen),
-        kubevirt_machines=kube.list(INFRASTRUCTURE, "KubevirtMachine", namespace),
-        virtual_machines=kube.list(KUBEVIRT, "VirtualMachine", namespace),
-        data_volumes=kube.list(DATA_VOLUMES, "DataVolume", namespace),
-        vmis=kube.list(KUBEVIRT, "VirtualMachineInstance", namespace),
-        pods=kube.list("v1", "Pod", namespace, labels=LAUNCHER),
-        nodes=[*(one for one in node_history if uid_of(one) in there), *nodes],
-        machine_sets=kube.list(CAPI, "MachineSet", namespace, labels=chosen),
-        machine_deployments=[deployment] if deployment else [],
-        helm_releases=[release] if release else [],
-        events=kube.list("v1", "Event", namespace),
-    )
-
-
-def track_joining(
-    kube: Kube,
-    tenant: Kube | None,
-    namespace: str,
-    cluster: str,
-    pool: str,
-    *,
-    since: float,
-    budget: float,
-    now: Now,
-    node_history: Sequence[Obj] = (),
-) -> tuple[JoinTrack, ...]:
-    """How far each worker got since the pool was asked for; see `join_track`."""
-    objects = join_objects(kube, tenant, namespace, cluster, pool, node_history=node_history)
-    return join_track(objects, since=since, at=now(), budget=budget, cluster=kube.name)
 
 
 def _deployment_name(cluster: str, pool: str) -> str:

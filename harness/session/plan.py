@@ -7,7 +7,7 @@ the run's directory, so that what was planned and never ran can be told.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -94,10 +94,3 @@ class Plan:
 
 def _many(things: Sequence[object], name: str) -> str:
     return f"{len(things)} {name}{'s' * (len(things) != 1)}"
-
-
-def in_order(items: Iterable[Planned]) -> list[Planned]:
-    """Scenarios of one pool together, pools and scenarios in the order first met."""
-    listed = list(items)
-    pools = list(dict.fromkeys(item.pool for item in listed))
-    return sorted(listed, key=lambda item: pools.index(item.pool))

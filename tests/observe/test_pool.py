@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from harness.facts.fact import Unread
-from harness.facts.joining import Stage
 from harness.facts.machineconfig import InstallImage, RenderedModules
 from harness.facts.pool import ABSENT, BootSource, PoolRequest
 from harness.facts.vmi import LauncherGpu, VmiGpus, VmiRefusal
@@ -328,52 +327,3 @@ def test_the_tenants_nodes() -> None:
         ("w1", True),
         ("w2", True),
     ]
-
-
-def test_a_worker_is_followed_to_its_node() -> None:
-    (found,) = pool.track_joining(
-        cluster(), tenant(), *POOL, since=1767225600.0, budget=1740.0, now=now
-    )
-    assert (found.machine, found.node, found.stage, found.seconds) == (
-        "m1",
-        "w1",
-        Stage.READY,
-        60.0,
-    )
-    assert found.waited == 100.0
-
-
-def test_a_worker_is_followed_without_the_tenants_api() -> None:
-    (found,) = pool.track_joining(
-        cluster(), None, *POOL, since=1767225600.0, budget=1740.0, now=now
-    )
-    assert found.stage is Stage.RUNNING
-
-
-def test_earlier_versions_of_a_node_are_heard() -> None:
-    early = copy.deepcopy(tenant().objects[1])
-    early["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-01T00:00:30Z"
-    (found,) = pool.track_joining(
-        cluster(), tenant(), *POOL, since=1767225600.0, budget=1.0, now=now, node_history=[early]
-    )
-    assert found.seconds == 30.0
-
-
-def test_a_node_that_is_gone_is_not_followed_by_what_it_was() -> None:
-    past = copy.deepcopy(tenant().objects[1])
-    (found,) = pool.track_joining(
-        cluster(),
-        Cluster([], "tenant lab"),
-        *POOL,
-        since=1767225600.0,
-        budget=1740.0,
-        now=now,
-        node_history=[past],
-    )
-    assert (found.stage, found.node, found.seconds) == (Stage.RUNNING, "", None)
-
-
-def test_a_pool_without_machines_is_followed_from_its_release() -> None:
-    objects = pool.join_objects(holding(world()[:1]), None, *POOL)
-    assert [one["kind"] for one in objects.helm_releases] == ["HelmRelease"]
-    assert objects.machines == []

@@ -72,17 +72,6 @@ def controller_of(obj: Obj) -> Obj:
     return {}
 
 
-def reference_to(obj: Obj) -> Obj:
-    """An ObjectReference as Cluster API's ``configRef`` and ``infrastructureRef`` carry it."""
-    return {
-        "apiVersion": obj["apiVersion"],
-        "kind": obj["kind"],
-        "name": obj["metadata"]["name"],
-        "namespace": obj["metadata"].get("namespace", ""),
-        "uid": obj["metadata"]["uid"],
-    }
-
-
 def labels_of(obj: Obj) -> dict[str, str]:
     """Labels, an empty mapping where there are none."""
     return obj["metadata"].get("labels") or {}
