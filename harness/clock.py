@@ -54,7 +54,12 @@ class Participant(Protocol):
 
 
 class Clock(Protocol):
-    """What every wait of the harness goes through."""
+    """What every wait of the harness goes through.
+
+    ``follows``: time waits for the watchers (`follow`), so what they show is never behind it.
+    """
+
+    follows: bool
 
     def now(self) -> float:
         """The lab's time, seconds since the epoch."""
@@ -65,8 +70,13 @@ class Clock(Protocol):
     def deadline(self, seconds: float) -> Deadline:
         """A deadline that many seconds from now."""
 
-    def wait(self, look: Look, deadline: Deadline, what: str) -> bool:
-        """Wait until ``look()`` is true; False when the deadline came and a last look failed."""
+    def wait(
+        self, look: Look, deadline: Deadline, what: str, bell: threading.Event | None = None
+    ) -> bool:
+        """Wait until ``look()`` is true; False when the deadline came and a last look failed.
+
+        With a ``bell``, who rings it says when to look again: `notify` need not wake this wait.
+        """
 
     def sleep(self, seconds: float, what: str = "sleep") -> None:
         """Let that many seconds of the lab's time pass."""
@@ -90,6 +100,8 @@ class Clock(Protocol):
 class WallClock:
     """Real time. ``offset`` is the lab's clock minus the runner's, in seconds."""
 
+    follows = False
+
     def __init__(self, offset: float = 0.0) -> None:
         self.offset = offset
         self._arrived = threading.Condition()
@@ -107,12 +119,20 @@ class WallClock:
         """A deadline that many seconds from now."""
         return Deadline(self, self.now() + seconds, seconds)
 
-    def wait(self, look: Look, deadline: Deadline, what: str) -> bool:  # noqa: ARG002 - protocol
+    def wait(
+        self,
+        look: Look,
+        deadline: Deadline,
+        what: str,  # noqa: ARG002 - protocol
+        bell: threading.Event | None = None,
+    ) -> bool:
         """Wait until ``look()`` is true, looking at each arrival and once at the limit.
 
         The remaining time is kept on the monotonic clock: a stepped wall clock cannot stretch it.
         """
         until = time.monotonic() + deadline.remaining()
+        if bell is not None:
+            return _wait_for_the_bell(look, until, bell)
         while True:
             with self._arrived:
                 arrivals = self._arrivals
@@ -150,6 +170,18 @@ class WallClock:
     def back_off(self, seconds: float, stop: threading.Event) -> bool:
         """Pause on real time; True when told to stop."""
         return stop.wait(seconds)
+
+
+def _wait_for_the_bell(look: Look, until: float, bell: threading.Event) -> bool:
+    """Look, and again at each ring and once at ``until``, a monotonic moment."""
+    while True:
+        bell.clear()
+        if look():
+            return True
+        left = until - time.monotonic()
+        if left <= 0:
+            return look()
+        bell.wait(left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +274,8 @@ class VirtualClock:
     ``patience`` is how many *real* seconds may pass without any movement before `ClockStuck`.
     """
 
+    follows = True
+
     def __init__(self, source: TimeSource, *, patience: float = 60.0) -> None:
         self._source = source
         self._patience = patience
@@ -263,7 +297,13 @@ class VirtualClock:
         """A deadline that many seconds of the lab's time from now."""
         return Deadline(self, self._now + seconds, seconds)
 
-    def wait(self, look: Look, deadline: Deadline, what: str) -> bool:
+    def wait(
+        self,
+        look: Look,
+        deadline: Deadline,
+        what: str,
+        bell: threading.Event | None = None,  # noqa: ARG002 - everybody looks after each turn
+    ) -> bool:
         """Wait until ``look()`` is true; time moves while every actor waits."""
         ident = threading.get_ident()
         name = self._arbiter.actors.get(ident, threading.current_thread().name)

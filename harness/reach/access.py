@@ -1,37 +1,53 @@
-"""From a kubeconfig to a client of one cluster, and from transport failures to lab errors.
+"""From a kubeconfig, or from inside a cluster, to a client; from transport failures to lab errors.
 
-The official client gives configuration, authentication, TLS and transport. Its hidden retries are
-off: with urllib3's default a reset GET is sent four times (lab/python_kube_stack.md 2.6), which
-hides the outage that should be reported.
+The official client gives configuration, TLS and transport. Its hidden retries are off: with
+urllib3's default a reset GET is sent four times (lab/python_kube_stack.md 2.6), which hides the
+outage that should be reported. Tokens that change and proxies are ours: see `credentials` and
+`proxies` for what the library gets wrong there.
 """
 
 from __future__ import annotations
 
-import difflib
-import ipaddress
+import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import yaml
+import urllib3
 
+from harness.reach import kubeconfigs, proxies
+from harness.reach.credentials import (
+    BEARER,
+    Credentials,
+    PluginCredentials,
+    Renewal,
+    TokenFile,
+    usable,
+)
 from harness.reach.errors import (
     BadCertificate,
     KubeconfigMissing,
     KubeconfigUnreadable,
     LabError,
-    NoSuchContext,
+    Refused,
     Unreachable,
 )
+from harness.reach.execplugin import plugin_of
+from harness.reach.kubeconfigs import Entry
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient, Configuration
 
+Answer = TypeVar("Answer")
+
 # Kept connections per cluster; explicit, because the library's default depends on the CPU count.
 POOL_SIZE = 32
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its service account's token and the cluster's CA (Kubernetes docs,
+"Accessing the Kubernetes API from a Pod")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,59 +61,65 @@ class Timeouts:
 def client_from_file(path: Path, context: str = "") -> ApiClient:
     """A client for one context of a kubeconfig file; "" is the file's current context.
 
-    Relative certificate paths count from the file, as for kubectl. Nothing is sent yet. Raises
-    KubeconfigMissing, KubeconfigUnreadable or NoSuchContext.
+    Relative paths count from the file, as for kubectl. Nothing is sent yet, and no plugin is run.
+    Raises KubeconfigMissing, KubeconfigUnreadable or NoSuchContext.
     """
-    tried = f"read the kubeconfig {path}"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise KubeconfigMissing(tried, "no such file", "name an existing file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise KubeconfigUnreadable(tried, str(error), "make it a readable text file") from error
-    chosen = _choose(_parse(text, tried), context, tried)
-
-    def load(configuration: Configuration) -> None:
-        from kubernetes import config as library
-
-        read: Callable[..., None] = library.load_kube_config
-        read(
-            config_file=str(path),
-            context=chosen,
-            client_configuration=configuration,
-            persist_config=False,
-        )
-
-    return _client(load, tried)
+    return client_from_files((path,), context)
 
 
-def client_from_text(text: str, context: str = "", *, source: str = "kubeconfig") -> ApiClient:
-    """A client from a kubeconfig's text, as a tenant's Secret holds it.
+def client_from_files(paths: Sequence[Path], context: str = "") -> ApiClient:
+    """As `client_from_file`, of several files as KUBECONFIG lists them: the first to name wins."""
+    return _client(kubeconfigs.from_files(paths, context))
 
-    ``source`` names where the text came from, for messages. Raises KubeconfigUnreadable or
-    NoSuchContext.
+
+def client_from_text(
+    text: str, context: str = "", *, source: str = "kubeconfig", foreign: bool = False
+) -> ApiClient:
+    """A client from a kubeconfig's text, as a variable or a tenant's Secret holds it.
+
+    ``source`` names where the text came from, for messages. A ``foreign`` text comes from a
+    cluster: one that would start a program or read a file here is refused. Raises
+    KubeconfigUnreadable or NoSuchContext.
     """
-    tried = f"read the kubeconfig from {source}"
-    config = _parse(text, tried)
-    chosen = _choose(config, context, tried)
+    entry = kubeconfigs.from_text(text, context, source=source)
+    asked = kubeconfigs.outward(entry)
+    if foreign and asked:
+        saw = f"{', '.join(asked)} in it, which would be read or run on this machine"
+        raise KubeconfigUnreadable(entry.tried, saw, "use a kubeconfig that holds its own data")
+    return _client(entry)
 
-    def load(configuration: Configuration) -> None:
-        from kubernetes import config as library
 
-        read: Callable[..., None] = library.load_kube_config_from_dict
-        read(
-            config_dict=config,
-            context=chosen,
-            client_configuration=configuration,
-            persist_config=False,
-        )
+def client_in_cluster(
+    environ: Mapping[str, str] | None = None, directory: Path = SERVICE_ACCOUNT
+) -> ApiClient:
+    """A client with the service account of the pod that this runs in.
 
-    return _client(load, tried)
+    The token is read anew for each request, as the kubelet replaces it about hourly. Raises
+    KubeconfigMissing where this is no pod, KubeconfigUnreadable or BadCertificate otherwise.
+    """
+    given = os.environ if environ is None else environ
+    tried = "use the service account of this pod"
+    host, port = given.get("KUBERNETES_SERVICE_HOST"), given.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port:
+        saw = "no KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT"
+        raise KubeconfigMissing(tried, saw, "run it in a pod, or name a kubeconfig")
+    token, ca = directory / "token", directory / "ca.crt"
+    for path in (token, ca):
+        if not path.is_file():
+            do = "give the pod a service account (automountServiceAccountToken)"
+            raise KubeconfigMissing(tried, f"no file {path}", do)
+    server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+    cluster = {"server": server, "certificate-authority": str(ca)}
+    return _client(Entry(cluster, {"tokenFile": str(token)}, tried))
 
 
 def transport_error(error: Exception, tried: str) -> LabError:
-    """The lab error for what a socket, TLS or HTTP library raised."""
+    """The lab error for what a socket, TLS or HTTP library raised; a LabError as it is."""
+    if isinstance(error, LabError):
+        return error
     text = _innermost(error)
+    if isinstance(_unwrapped(error), urllib3.exceptions.ProxyError):
+        return Unreachable(tried, f"trouble with the proxy in the way: {text}", _CHECK_PROXY)
     if _speaks_of_certificates(text):
         do = "check the kubeconfig's certificate authority and client certificate"
         return BadCertificate(tried, text, f"{do}, and the server's name")
@@ -119,67 +141,119 @@ def tls_context(configuration: Configuration) -> ssl.SSLContext:
 
 
 def auth_headers(client: ApiClient) -> dict[str, str]:
-    """Headers that carry the credentials, refreshed if the kubeconfig has a way to."""
-    headers: dict[str, str] = {"User-Agent": "hil"}
-    client.update_params_for_auth(headers, [], ["BearerToken"], "", "", None)
-    return headers
+    """Headers that carry the credentials in force, fetched where they have expired.
+
+    Call it before connecting: a plugin may have given another client certificate, and the client
+    then gets connections of its own for it. Raises LabError.
+    """
+    from kubernetes.client.rest import RESTClientObject
+
+    configuration = client.configuration
+    told = configuration.get_api_key_with_prefix(BEARER)
+    kept = client.rest_client.pool_manager.connection_pool_kw
+    if kept.get("cert_file") != configuration.cert_file:
+        client.rest_client = RESTClientObject(configuration)
+    return {"User-Agent": "hil", **({"Authorization": told} if told else {})}
 
 
-def _client(load: Callable[[Configuration], None], tried: str) -> ApiClient:
+def authorized(
+    client: ApiClient,
+    send: Callable[[Mapping[str, str]], Answer],
+    note: Callable[[Renewal], None],
+    now: Callable[[], float],
+) -> Answer:
+    """What ``send`` gives for headers with the credentials in force.
+
+    Refused with 401, it is tried once more with others if there are any; a second 401 is final.
+    ``note`` is told of each try to get others, with the lab's time, which ``now`` tells.
+    """
+    headers = auth_headers(client)
+    try:
+        return send(headers)
+    except Refused as refused:
+        credentials: Credentials | None = client.configuration.refresh_api_key_hook
+        if refused.code != 401 or credentials is None:
+            raise
+        fresh = False
+        try:
+            fresh = credentials.renew(headers.get("Authorization", ""))
+        finally:
+            note(Renewal(credentials.name, refused.tried, fresh, now()))
+        if not fresh:
+            raise
+    return send(auth_headers(client))
+
+
+def _client(entry: Entry) -> ApiClient:
     from kubernetes.client import ApiClient, Configuration
     from kubernetes.config import ConfigException
 
     configuration = Configuration(connection_pool_maxsize=POOL_SIZE)
     configuration.retries = False
     try:
-        load(configuration)
+        _load(entry, configuration)
     except (ConfigException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         # the loader has no error of its own for a malformed entry
-        raise KubeconfigUnreadable(tried, _innermost(error), "repair the kubeconfig") from error
-    if _is_loopback(configuration.host):
-        configuration.proxy = None
+        saw = _innermost(error)
+        raise KubeconfigUnreadable(entry.tried, saw, "repair the kubeconfig") from error
+    hooked: Any = configuration  # the library's own hook would load all of it before each request
+    hooked.refresh_api_key_hook = _credentials(entry)
+    proxies.settle(configuration, str(entry.cluster.get("proxy-url") or ""), entry.tried)
     try:
         tls_context(configuration)
     except (OSError, ValueError) as error:
         do = "renew the certificates in the kubeconfig"
-        raise BadCertificate(tried, f"unusable certificates ({error})", do) from error
+        raise BadCertificate(entry.tried, f"unusable certificates ({error})", do) from error
     return ApiClient(configuration)
 
 
-def _parse(text: str, tried: str) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        saw = " ".join(str(error).split())
-        raise KubeconfigUnreadable(tried, saw, "make it valid YAML") from error
-    if not isinstance(found, dict) or not isinstance(found.get("contexts"), list):
-        saw = "a document without a list of contexts"
-        raise KubeconfigUnreadable(tried, saw, "name a kubeconfig")
-    return found
+def _load(entry: Entry, configuration: Configuration) -> None:
+    """The official loader, for all of the entry that it does right."""
+    from kubernetes import config as library
+
+    user = {key: value for key, value in entry.user.items() if key not in _OURS}
+    cluster = {key: value for key, value in entry.cluster.items() if key not in _OURS}
+    if "token" in user:
+        user["token"] = _static(user["token"], entry.tried)
+    read: Callable[..., None] = library.load_kube_config_from_dict
+    read(
+        config_dict={
+            "current-context": "it",
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+            "clusters": [{"name": "it", "cluster": cluster}],
+            "users": [{"name": "it", "user": user}],
+        },
+        context="it",
+        client_configuration=configuration,
+        persist_config=False,
+    )
 
 
-def _choose(config: dict[str, Any], context: str, tried: str) -> str:
-    names = [str(c.get("name")) for c in config["contexts"] if isinstance(c, dict)]
-    wanted = context or str(config.get("current-context") or "")
-    if wanted in names:
-        return wanted
-    if not wanted:
-        raise NoSuchContext(tried, "no current-context", f"name one of: {_listed(names)}")
-    near = difflib.get_close_matches(wanted, names, n=1, cutoff=0.5)
-    do = f"did you mean {near[0]!r}?" if near else f"name one of: {_listed(names)}"
-    raise NoSuchContext(tried, f"no context {wanted!r} in it", do)
+def _static(token: Any, tried: str) -> str:
+    text = token.strip() if isinstance(token, str) else ""
+    if not usable(text):
+        raise KubeconfigUnreadable(tried, "a token that no header can hold", "write it again")
+    return text
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(sorted(names)) or "(the file has none)"
+def _credentials(entry: Entry) -> Credentials | None:
+    """Those that can change. kubectl's order: a token file, a token, then a plugin."""
+    user = entry.user
+    if any(key == "as" or str(key).startswith("as-") for key in user):
+        saw = "an impersonation (`as`), which is not done here"
+        raise KubeconfigUnreadable(entry.tried, saw, "use a context of that very user")
+    if "tokenFile" in user:
+        return TokenFile(Path(str(user["tokenFile"])), entry.tried)
+    if "token" not in user and "exec" in user:
+        return PluginCredentials(plugin_of(user["exec"], entry.cluster, entry.tried))
+    if "auth-provider" in user:
+        saw = "an auth-provider, which Kubernetes gave up for exec plugins"
+        raise KubeconfigUnreadable(entry.tried, saw, "use the provider's exec plugin")
+    return None
 
 
-def _is_loopback(host: str) -> bool:
-    name = urlsplit(host).hostname or ""
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost" or name.endswith(".localhost")
+_OURS = frozenset({"tokenFile", "exec", "auth-provider", "proxy-url"})
+_CHECK_PROXY = "check the proxy, its user and password, or name the API server's host in NO_PROXY"
 
 
 def _innermost(error: BaseException) -> str:
@@ -190,6 +264,11 @@ def _innermost(error: BaseException) -> str:
         inner = getattr(reason, "reason", None)
         reason = reason.__cause__ or (inner if isinstance(inner, BaseException) else None)
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def _unwrapped(error: BaseException) -> BaseException:
+    reason = getattr(error, "reason", None)
+    return reason if isinstance(reason, BaseException) else error
 
 
 def _speaks_of_certificates(text: str) -> bool:

@@ -49,6 +49,10 @@ class NoSuchContext(LabError):
     """The kubeconfig names no such context."""
 
 
+class PluginFailed(LabError):
+    """The program that a kubeconfig names for its credentials gave none."""
+
+
 class LeaseHeld(LabError):
     """Another run holds the pool. ``since`` and ``until`` are epoch seconds, None if unreadable."""
 
@@ -70,6 +74,22 @@ class LeaseHeld(LabError):
 
 class LeaseLost(LabError):
     """This run no longer holds the pool it had leased; what it saw since is not its own."""
+
+
+class HostKeyUnknown(LabError):
+    """A machine showed an SSH host key that is not pinned for it."""
+
+
+class HostKeyChanged(LabError):
+    """A machine showed another SSH host key than the one pinned for it."""
+
+
+class LoginRefused(LabError):
+    """A machine did not take the SSH user and keys that it was offered."""
+
+
+class KeyUnusable(LabError):
+    """An SSH private key that was named cannot be used."""
 
 
 class ApiRefused(LabError):
@@ -104,15 +124,25 @@ class UnknownKind(ApiRefused):
     """The cluster does not serve this kind; not the same as an object that is not there."""
 
 
-def refusal(code: int, body: bytes, tried: str) -> ApiRefused:
-    """The error for a non-2xx answer; a body that is no Status object is quoted, not lost."""
+def refusal(code: int, body: bytes, tried: str, retry_after: str = "") -> ApiRefused:
+    """The error for a non-2xx answer; a body that is no Status object is quoted, not lost.
+
+    ``retry_after`` is the answer's header of that name: seconds or a date (RFC 9110 10.2.3). It is
+    told, and never obeyed here: whoever asks again does so in the open.
+    """
     status = _status(body)
     reason = str(status.get("reason") or _REASONS.get(code, "Unknown"))
     message = str(status.get("message") or body[:_QUOTED].decode("utf-8", "replace"))
     details = status.get("details")
     kept = details if isinstance(details, dict) else {}
     kind = Refused if code in (401, 403) else ApiRefused
-    return kind(code, reason, message, kept, tried=tried)
+    if not retry_after:
+        return kind(code, reason, message, kept, tried=tried)
+    if retry_after.isascii() and retry_after.isdigit():
+        kept = {"retryAfterSeconds": int(retry_after), **kept}
+        retry_after = f"{retry_after} s"
+    do = f"{_next_step(code)} (Retry-After: {retry_after})"
+    return kind(code, reason, message, kept, tried=tried, do=do)
 
 
 def _status(body: bytes) -> dict[str, Any]:

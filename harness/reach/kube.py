@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +17,9 @@ from urllib.parse import urlencode
 
 import urllib3
 
-from harness.reach.access import Timeouts, auth_headers, transport_error
+from harness.reach.access import Answer, Timeouts, authorized, transport_error
+from harness.reach.courtesy import Courtesy
+from harness.reach.credentials import Renewal
 from harness.reach.errors import ApiRefused, Garbled, LabError, Unreachable, refusal
 from harness.reach.kinds import Kind, Kinds
 
@@ -40,7 +42,8 @@ class Call:
     """One request made. ``verb`` is the API's (get, list, watch, create, patch, ...).
 
     ``status`` is the HTTP status, 0 where no answer came; ``seconds`` the runner's time until the
-    answer (for a watch: until its headers); ``at`` the lab's time at its end, epoch seconds.
+    answer (for a watch: until its headers); ``at`` the lab's time at its end, epoch seconds;
+    ``held`` how many of the runner's seconds it was kept back before, out of courtesy.
     """
 
     verb: str
@@ -49,24 +52,34 @@ class Call:
     seconds: float
     query: str = ""
     at: float = 0.0
+    held: float = 0.0
 
 
 class Kube:
     """One cluster. ``name`` is how messages speak of it ("management", "tenant lab").
 
     Every method raises Unreachable or BadCertificate where no answer came, Refused for 401 and
-    403, ApiRefused for any other no, UnknownKind for a kind that is not served. Safe to share
-    between threads.
+    403, ApiRefused for any other no, UnknownKind for a kind that is not served. A 401 is asked
+    once more where the credentials can be fetched anew; ``renewals`` tells of each time. Requests
+    go no faster than ``courtesy`` lets them, None for no limit. Safe to share between threads.
     """
 
     def __init__(
-        self, name: str, client: ApiClient, clock: Clock, *, timeouts: Timeouts | None = None
+        self,
+        name: str,
+        client: ApiClient,
+        clock: Clock,
+        *,
+        timeouts: Timeouts | None = None,
+        courtesy: Courtesy | None = None,
     ) -> None:
         self.name = name
         self.client = client
         self.clock = clock
         self.timeouts = timeouts or Timeouts()
+        self.courtesy = courtesy or Courtesy(0, clock)
         self.calls: deque[Call] = deque(maxlen=CALLS_KEPT)
+        self.renewals: deque[Renewal] = deque(maxlen=CALLS_KEPT)
         self.kinds = Kinds(self._discover)
 
     @property
@@ -197,13 +210,19 @@ class Kube:
         *,
         previous: bool = False,
         limit_bytes: int | None = None,
+        tail: int | None = None,
     ) -> bytes:
-        """A container's log as it was written; "" is the pod's only container."""
+        """A container's log as it was written; "" is the pod's only container.
+
+        ``tail``: only that many of its last lines. See `harness.reach.logs` for following one.
+        """
         query = {"container": container} if container else {}
         if previous:
             query["previous"] = "true"
         if limit_bytes is not None:
             query["limitBytes"] = str(limit_bytes)
+        if tail is not None:
+            query["tailLines"] = str(tail)
         path = self._object_path("v1", "Pod", namespace, pod, "log")
         return self.request("get", "GET", path, query)
 
@@ -230,23 +249,46 @@ class Kube:
         return self.stream(path, query, read_timeout=read_timeout)
 
     def stream(
-        self, path: str, query: Mapping[str, str], *, read_timeout: float | None
+        self,
+        path: str,
+        query: Mapping[str, str],
+        *,
+        read_timeout: float | None,
+        verb: str = "watch",
+        answer_timeout: float | None = None,
     ) -> urllib3.HTTPResponse:
         """An answer that is still being written, on a connection of its own, headers read.
 
         The reader closes it. ``read_timeout`` is the longest silence in seconds, None for ever;
-        reading raises urllib3's errors, which `transport_error` turns into the lab's.
+        reading raises urllib3's errors, which `transport_error` turns into the lab's. The headers
+        have to come within ``answer_timeout``, by default as soon as any other answer.
         """
+        answer = self.timeouts.read if answer_timeout is None else answer_timeout
+        first = answer if read_timeout is None else min(answer, read_timeout)
+        opened = self.authorized(
+            lambda headers: self._stream(verb, path, urlencode(query), headers, first)
+        )
+        if opened.connection is not None and opened.connection.sock is not None:
+            opened.connection.sock.settimeout(read_timeout)
+        return opened
+
+    def _stream(
+        self,
+        verb: str,
+        path: str,
+        query: str,
+        headers: Mapping[str, str],
+        timeout: float,
+    ) -> urllib3.HTTPResponse:
         from kubernetes.client.rest import RESTClientObject
 
         own = RESTClientObject(self.client.configuration)
-        timeout = urllib3.Timeout(connect=self.timeouts.connect, read=read_timeout)
-        with self.recorded("watch", path, urlencode(query)) as answered:
+        with self.recorded(verb, path, query) as answered:
             answer = own.pool_manager.request(
                 "GET",
-                f"{self.url}{path}?{urlencode(query)}",
-                headers={**auth_headers(self.client), "Accept": JSON},
-                timeout=timeout,
+                f"{self.url}{path}?{query}",
+                headers={**headers, "Accept": JSON},
+                timeout=urllib3.Timeout(connect=self.timeouts.connect, read=timeout),
                 retries=False,
                 redirect=False,
                 preload_content=False,
@@ -255,7 +297,8 @@ class Kube:
             if answer.status != 200:
                 body = answer.read()
                 answer.close()
-                raise refusal(answer.status, body, f"watch {path} at {self.name}")
+                asked = answer.headers.get("Retry-After", "")
+                raise refusal(answer.status, body, f"{verb} {path} at {self.name}", asked)
             return cast(urllib3.HTTPResponse, answer)
 
     def request(
@@ -268,15 +311,27 @@ class Kube:
         content_type: str = JSON,
     ) -> bytes:
         """One request, sent once; the body of a 2xx answer. ``body`` is sent as JSON."""
+        written = None if body is None else json.dumps(body).encode()
+        more = {"Accept": JSON} | ({} if body is None else {"Content-Type": content_type})
         encoded = urlencode(query or {})
-        headers = {**auth_headers(self.client), "Accept": JSON}
-        if body is not None:
-            headers["Content-Type"] = content_type
+        return self.authorized(
+            lambda headers: self._send(verb, method, path, encoded, written, {**headers, **more})
+        )
+
+    def _send(
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        encoded: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+    ) -> bytes:
         with self.recorded(verb, path, encoded) as answered:
             answer = self.client.rest_client.pool_manager.request(
                 method,
                 f"{self.url}{path}" + (f"?{encoded}" if encoded else ""),
-                body=None if body is None else json.dumps(body).encode(),
+                body=body,
                 headers=headers,
                 timeout=urllib3.Timeout(connect=self.timeouts.connect, read=self.timeouts.read),
                 retries=False,
@@ -284,8 +339,13 @@ class Kube:
             )
             answered(answer.status)
         if not 200 <= answer.status < 300:
-            raise refusal(answer.status, answer.data, f"{verb} {path} at {self.name}")
+            asked = answer.headers.get("Retry-After", "")
+            raise refusal(answer.status, answer.data, f"{verb} {path} at {self.name}", asked)
         return answer.data
+
+    def authorized(self, send: Callable[[Mapping[str, str]], Answer]) -> Answer:
+        """`access.authorized` for this cluster, noted in ``renewals``."""
+        return authorized(self.client, send, self.renewals.append, self.clock.now)
 
     @contextmanager
     def recorded(self, verb: str, path: str, query: str = "") -> Iterator[_Answered]:
@@ -293,6 +353,7 @@ class Kube:
 
         Yields a callable that is told the HTTP status.
         """
+        held = self.courtesy.admit()
         began = self.clock.monotonic()
         answered = _Answered()
         try:
@@ -300,11 +361,13 @@ class Kube:
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self._no_answer(error, verb, path) from error
         finally:
-            seconds = self.clock.monotonic() - began
-            self.calls.append(Call(verb, path, answered.status, seconds, query, self.clock.now()))
+            seconds, now = self.clock.monotonic() - began, self.clock.now()
+            self.calls.append(Call(verb, path, answered.status, seconds, query, now, held))
 
     def _no_answer(self, error: Exception, verb: str, path: str) -> LabError:
-        found = transport_error(error, f"{verb} {path} at {self.name} ({self.url})")
+        proxy = self.client.configuration.proxy
+        way = f"{self.url} through the proxy {proxy}" if proxy else self.url
+        found = transport_error(error, f"{verb} {path} at {self.name} ({way})")
         if verb in _READING or not isinstance(found, Unreachable):
             return found
         do = f"{found.do}; whether the {verb} took effect is not known"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import select
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
-from harness.reach.access import auth_headers, tls_context, transport_error
+from harness.reach.access import tls_context, transport_error
 from harness.reach.errors import Unreachable, refusal
+from harness.reach.proxies import connect_through
 
 if TYPE_CHECKING:
-    from kubernetes.client import Configuration
     from websocket import WebSocket
 
     from harness.clock import Clock
@@ -40,6 +42,26 @@ class Bounded:
         self._limit()
         return self._inner.send(data)
 
+    def ready(self, seconds: float, *, writing: bool = False, beside: int = -1) -> str:
+        """What can be done without waiting: "read", "write" (if asked for), or "" for nothing yet.
+
+        Returns after ``seconds`` at the latest, and at once when the descriptor ``beside`` has
+        something to read. One thread that asks here may both read and write: two at once on one
+        TLS connection are not safe in CPython before 3.13.
+        """
+        pending = getattr(self._inner, "pending", None)
+        if pending is not None and pending():
+            return "read"
+        poll = select.poll()
+        poll.register(self._inner, select.POLLIN | (select.POLLOUT if writing else 0))
+        if beside >= 0:
+            poll.register(beside, select.POLLIN)
+        happened = dict(poll.poll(max(0, math.ceil(seconds * 1000))))
+        told = happened.get(self._inner.fileno(), 0)
+        if told & ~select.POLLOUT:
+            return "read"
+        return "write" if told else ""
+
     def _limit(self) -> None:
         left = self.until - self._clock.monotonic()
         if left <= 0:
@@ -64,17 +86,32 @@ def open_socket(
     server's message, no connection as Unreachable or BadCertificate; the request is recorded in
     ``kube.calls``. The caller shuts it down.
     """
+    return kube.authorized(
+        lambda headers: _open(kube, verb, path, query, protocols, timeout, headers)
+    )
+
+
+def _open(
+    kube: Kube,
+    verb: str,
+    path: str,
+    query: Sequence[tuple[str, str]],
+    protocols: Sequence[str],
+    timeout: float,
+    headers: Mapping[str, str],
+) -> tuple[WebSocket, Bounded]:
     import websocket
 
-    until = kube.clock.monotonic() + timeout
     tried = f"{verb} {path} at {kube.name}"
     encoded = urlencode(query)
     with kube.recorded(verb, path, encoded) as answered:
+        until = kube.clock.monotonic() + timeout
         try:
-            opened, bounded = _upgrade(kube, f"{path}?{encoded}", protocols, until)
+            opened, bounded = _upgrade(kube, f"{path}?{encoded}", protocols, until, headers)
         except websocket.WebSocketBadStatusException as error:
             answered(error.status_code)
-            raise refusal(error.status_code, error.resp_body or b"", tried) from error
+            asked = (error.resp_headers or {}).get("retry-after", "")
+            raise refusal(error.status_code, error.resp_body or b"", tried, asked) from error
         except websocket.WebSocketTimeoutException as error:
             do = "check the API server and the node's kubelet"
             raise Unreachable(tried, f"no WebSocket within {timeout:g} s", do) from error
@@ -88,21 +125,21 @@ def open_socket(
 
 
 def _upgrade(
-    kube: Kube, target: str, protocols: Sequence[str], until: float
+    kube: Kube, target: str, protocols: Sequence[str], until: float, headers: Mapping[str, str]
 ) -> tuple[WebSocket, Bounded]:
     import websocket
 
-    configuration = kube.client.configuration
-    inner = _connect(configuration, min(kube.timeouts.connect, until - kube.clock.monotonic()))
+    inner = _connect(kube, min(kube.timeouts.connect, until - kube.clock.monotonic()))
     bounded = Bounded(inner, kube.clock, until)
-    opened = websocket.WebSocket(enable_multithread=True)
+    # bytes are bytes here, in a text message too
+    opened = websocket.WebSocket(enable_multithread=True, skip_utf8_validation=True)
     try:
         connect: Callable[..., None] = opened.connect
         connect(
             kube.url.replace("http", "ws", 1) + target,
             socket=bounded,
             subprotocols=list(protocols),
-            header=auth_headers(kube.client),
+            header=dict(headers),
             suppress_origin=True,
         )
     finally:
@@ -111,15 +148,17 @@ def _upgrade(
     return opened, bounded
 
 
-def _connect(configuration: Configuration, timeout: float) -> socket.socket:
+def _connect(kube: Kube, timeout: float) -> socket.socket:
     """TCP and TLS to the API server. websocket-client's own way cannot be told to use no proxy."""
+    configuration = kube.client.configuration
     where = urlsplit(configuration.host)
     host = where.hostname or ""
     secure = where.scheme == "https"
-    plain = _tcp(configuration, host, where.port or (443 if secure else 80), timeout)
+    plain = _tcp(kube, host, where.port or (443 if secure else 80), timeout)
     if not secure:
         return plain
     try:
+        plain.settimeout(timeout)
         context = tls_context(configuration)
         name = configuration.tls_server_name or host
         return context.wrap_socket(plain, server_hostname=name)
@@ -128,16 +167,11 @@ def _connect(configuration: Configuration, timeout: float) -> socket.socket:
         raise
 
 
-def _tcp(configuration: Configuration, host: str, port: int, timeout: float) -> socket.socket:
-    from kubernetes.client.rest import should_bypass_proxies
-
-    proxy = configuration.proxy
-    if not proxy or should_bypass_proxies(configuration.host, configuration.no_proxy or ""):
-        direct = socket.create_connection((host, port), timeout)
-        direct.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return direct
-    raise Unreachable(
-        f"open a WebSocket to {host}:{port}",
-        f"the proxy {urlsplit(proxy).hostname} in the way, supported for plain requests only",
-        "add the API server's host to no_proxy, or run where no proxy is needed",
-    )
+def _tcp(kube: Kube, host: str, port: int, timeout: float) -> socket.socket:
+    configuration = kube.client.configuration
+    if configuration.proxy:
+        plain = connect_through(configuration, host, port, timeout, kube.clock.monotonic)
+    else:
+        plain = socket.create_connection((host, port), timeout)
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return plain

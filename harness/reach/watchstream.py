@@ -15,13 +15,13 @@ import urllib3
 
 from harness.reach.access import transport_error
 from harness.reach.errors import ApiRefused, Garbled, refusal
-from harness.reach.history import Obj
+from harness.reach.listing import LOOK, is_named
+from harness.reach.packed import Obj
 
 BOOKMARK = "BOOKMARK"
 _CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED", BOOKMARK})
 _LOST = frozenset({"Expired", "Gone"})  # reasons under which a version can't be resumed
 _QUOTED = 200
-_LOOK = "check what stands between here and the API server"
 
 
 class Cluster(Protocol):
@@ -32,16 +32,8 @@ class Cluster(Protocol):
     def path_of(self, api_version: str, kind: str, namespace: str) -> str:
         """The URL path of a collection."""
 
-    def list_raw(
-        self,
-        api_version: str,
-        kind: str,
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-    ) -> tuple[list[Obj], str]:
-        """All objects and the list's resourceVersion."""
+    def request(self, verb: str, method: str, path: str, query: dict[str, str]) -> bytes:
+        """A GET; the body of a 2xx answer."""
 
     def stream(self, path: str, query: dict[str, str], *, read_timeout: float | None) -> Any:
         """A streaming GET."""
@@ -62,11 +54,16 @@ class Target:
         chosen = " ".join(part for part in (self.labels, self.fields) if part)
         return f"{self.kind} in {scope}" + (f" where {chosen}" if chosen else "")
 
+    def chosen(self, name: str = "") -> dict[str, str]:
+        """The query of a list; with a name, of the objects of that name."""
+        fields = ",".join(each for each in (self.fields, name and f"metadata.name={name}") if each)
+        chosen = {"labelSelector": self.labels, "fieldSelector": fields}
+        return {key: value for key, value in chosen.items() if value}
+
     def query(self, version: str) -> dict[str, str]:
         """The query of a watch that goes on from a resourceVersion, with bookmarks."""
-        chosen = {"labelSelector": self.labels, "fieldSelector": self.fields}
         asked = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
-        return asked | {name: value for name, value in chosen.items() if value}
+        return asked | self.chosen()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +76,10 @@ class Event:
     change: str
     obj: Obj
     version: str
+
+
+class OutOfOrder(Garbled):
+    """An event from before the version that the stream was to go on from, and not one we know."""
 
 
 def lines(response: Any, tried: str) -> Iterator[bytes]:
@@ -105,26 +106,12 @@ def event_of(line: bytes, tried: str) -> Event:
             raise _error(obj, tried)
         metadata = obj["metadata"]
         version = metadata["resourceVersion"]
-        named = change == BOOKMARK or bool(metadata["name"])
+        named = change == BOOKMARK or is_named(obj)
     except (ValueError, KeyError, TypeError, AttributeError) as junk:
         raise _garbled(line, tried) from junk
     if change not in _CHANGES or not named or not isinstance(version, str) or not version:
         raise _garbled(line, tried)
     return Event(change, obj, version)
-
-
-def named(items: list[Obj], version: str, tried: str) -> list[Obj]:
-    """A list's objects, once it is certain that each can be told from the others.
-
-    Raises Garbled for one without a name, and for a list without a version to go on from.
-    """
-    if not version:
-        raise Garbled(tried, "a list without a resourceVersion", _LOOK)
-    for item in items:
-        metadata = item.get("metadata") if isinstance(item, dict) else None
-        if not isinstance(metadata, dict) or not metadata.get("name"):
-            raise Garbled(tried, f"an object without a name, {str(item)[:_QUOTED]}", _LOOK)
-    return items
 
 
 def _error(status: Obj, tried: str) -> ApiRefused:
@@ -134,4 +121,4 @@ def _error(status: Obj, tried: str) -> ApiRefused:
 
 
 def _garbled(line: bytes, tried: str) -> Garbled:
-    return Garbled(tried, f"{line[:_QUOTED]!r}, no watch event", _LOOK)
+    return Garbled(tried, f"{line[:_QUOTED]!r}, no watch event", LOOK)

@@ -40,6 +40,7 @@ class Written:
     version: int
     change: str
     obj: Obj
+    past: int = 0  # how often the cluster had been restored before
 
 
 class Stream:
@@ -49,6 +50,7 @@ class Stream:
         self.server = server
         self.query = query
         self.after = int(query["resourceVersion"]) if query["resourceVersion"].isdigit() else 0
+        self.past = server.restored
         self.due: deque[bytes] = deque()
         self.gone = False  # the client, or the whole server
         self.told = ""  # "end" or "cut": what the test wants of an honest stream
@@ -71,6 +73,9 @@ class Stream:
         Returns after ``limit`` lines, or when told to end.
         """
         with self.server.changed:
+            if self.past != self.server.restored:
+                self.end()  # the cluster was restored while this stream was being opened
+                return
             self.due.extend(self.server.since(self.after))
             self.due.append(self.server.bookmark_line())
             self.server.following.append(self)
@@ -112,6 +117,12 @@ class Scripted:
     def __init__(self) -> None:
         self.changed = threading.Condition(threading.RLock())
         self.revision = 100
+        self.step = 1  # from one version to the next
+        self.restored = 0
+        self.page = 0  # objects in a page of a list, 0 for all
+        self.between_pages: Callable[[], object] = lambda: None
+        self.pages: dict[str, tuple[str, list[Obj]]] = {}  # what continue tokens stand for
+        self.written: list[Written] = []  # everything ever committed, of every past
         self.floor = 0  # watches from before this version get 410
         self.expire_by_http = False
         self.pods: dict[str, Obj] = {}
@@ -135,7 +146,7 @@ class Scripted:
         with self.changed:
             known = self.pods.get(name)
             self._uids += known is None
-            self.revision += 1
+            self.revision += self.step
             uid = known["metadata"]["uid"] if known else f"uid-{self._uids}"
             meta = {"name": name, "namespace": "lab", "uid": uid}
             self.pods[name] = {
@@ -148,13 +159,14 @@ class Scripted:
 
     def delete(self, name: str) -> Obj:
         with self.changed:
-            self.revision += 1
+            self.revision += self.step
             last = self.pods.pop(name)
             meta = {**last["metadata"], "resourceVersion": str(self.revision)}
             return self._commit("DELETED", {**last, "metadata": meta})
 
     def _commit(self, change: str, obj: Obj) -> Obj:
-        self.log.append(Written(self.revision, change, obj))
+        self.log.append(Written(self.revision, change, obj, self.restored))
+        self.written.append(self.log[-1])
         for stream in self.following:
             stream.due.append(line(change, obj))
         self.changed.notify_all()
@@ -162,6 +174,20 @@ class Scripted:
 
     def since(self, version: int) -> list[bytes]:
         return [line(w.change, w.obj) for w in self.log if w.version > version]
+
+    def restore(self, version: int) -> None:
+        """Go back to a version, as from a backup: what came after it never was."""
+        with self.changed:
+            self.restored += 1
+            self.log = [each for each in self.log if each.version <= version]
+            self.pods = {}
+            for each in self.log:
+                name = each.obj["metadata"]["name"]
+                self.pods.pop(name, None)
+                if each.change != "DELETED":
+                    self.pods[name] = each.obj
+            self.revision = version
+            self.tell("cut")
 
     def compact(self) -> None:
         """Forget the past: whoever resumes from before now has to list again."""
@@ -276,6 +302,8 @@ class Scripted:
             self.changed.notify_all()
             if self.watches:
                 return self.watches.popleft()
+            if stream.after > self.revision:
+                return too_large(stream.after, self.revision)
             if stream.after < self.floor:
                 return expired() if self.expire_by_http else expire
             return self.always or Stream.follow
@@ -286,8 +314,17 @@ class Scripted:
             self.changed.notify_all()
             if self.lists:
                 return self.lists.popleft()
-            meta = {"resourceVersion": str(self.revision)}
-            return 200, {"kind": "PodList", "metadata": meta, "items": list(self.pods.values())}
+            name = query.get("fieldSelector", "").partition("metadata.name=")[2]
+            version, items = self.pages.pop(query.get("continue", ""), (str(self.revision), None))
+            if items is None:
+                items = [obj for each, obj in self.pods.items() if name in ("", each)]
+            meta = {"resourceVersion": version}
+            if self.page and len(items) > self.page:
+                meta["continue"] = f"token-{len(self.seen)}"
+                self.pages[meta["continue"]] = version, items[self.page :]
+                items = items[: self.page]
+                self.between_pages()
+            return 200, {"kind": "PodList", "metadata": meta, "items": items}
 
     def _play(self, stream: Stream, script: Script, connection: socket.socket) -> None:
         try:
@@ -378,6 +415,11 @@ def status(code: int, reason: str, message: str, **details: Any) -> Obj:
 
 def refusal(code: int, reason: str, message: str, **details: Any) -> tuple[int, Obj]:
     return code, status(code, reason, message, **details)
+
+
+def too_large(version: int, current: int) -> tuple[int, Obj]:
+    said = f"Too large resource version: {version}, current: {current}"
+    return refusal(504, "Timeout", said, retryAfterSeconds=1)
 
 
 def expired() -> tuple[int, Obj]:

@@ -291,3 +291,80 @@ def test_an_unreadable_status_is_never_an_exit_code(raw: bytes) -> None:
 def test_any_json_status_is_met(document: Any) -> None:
     code, problem = read_status(json.dumps(document).encode())
     assert (code is None) == bool(problem)
+
+
+async def cat(request: web.Request) -> web.StreamResponse:
+    """Sends stdin back as it comes, and succeeds at its end."""
+    socket = web.WebSocketResponse(protocols=(V5, V4), max_msg_size=0)
+    await socket.prepare(request)
+    async for message in socket:
+        if message.data == b"\xff\x00":
+            await socket.send_bytes(b"\x03" + SUCCESS)
+            break
+        await socket.send_bytes(b"\x01" + message.data[1:])
+    await socket.close()
+    return socket
+
+
+def test_stdin_is_given_to_its_end(server: Any, kube: Kube) -> None:
+    server.routes[EXEC] = cat
+    reply = run_in_pod(kube, "ns", "p", ["cat"], stdin=b"\x00\xffabc")
+    assert (reply.exit_code, reply.stdout) == (0, b"\x00\xffabc")
+    assert "stdin=true&stdout=true&stderr=true" in server.seen[-1][1]
+
+
+def test_input_and_output_flow_at_once(server: Any, kube: Kube) -> None:
+    server.routes[EXEC] = cat
+    data = bytes(range(256)) * 32768
+    reply = run_in_pod(kube, "ns", "p", ["cat"], stdin=data)
+    assert reply.exit_code == 0
+    assert reply.stdout == data
+
+
+def test_a_command_that_ends_before_its_input_does(server: Any, kube: Kube) -> None:
+    async def head(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=(V5,), max_msg_size=0)
+        await socket.prepare(request)
+        first = await socket.receive()
+        await socket.send_bytes(b"\x01" + first.data[1:5])
+        await socket.send_bytes(b"\x03" + SUCCESS)
+        await socket.close()
+        return socket
+
+    server.routes[EXEC] = head
+    reply = run_in_pod(kube, "ns", "p", ["head", "-c4"], stdin=b"abcdef" * (1 << 20))
+    assert (reply.exit_code, reply.stdout) == (0, b"abcd")
+
+
+def test_input_that_nobody_takes_ends_at_the_deadline(server: Any, kube: Kube) -> None:
+    stuck = threading.Event()
+
+    async def deaf(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=(V5,), max_msg_size=0)
+        await socket.prepare(request)
+        assert request.transport is not None
+        request.transport.pause_reading()
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, stuck.wait, 10)
+        return socket
+
+    server.routes[EXEC] = deaf
+    reply = run_in_pod(kube, "ns", "p", ["x"], stdin=bytes(16 << 20), timeout=0.5)
+    stuck.set()
+    assert reply.exit_code is None
+    assert "0.5 s passed" in reply.problem
+
+
+def test_stdin_is_not_given_where_its_end_cannot_be_told(server: Any, kube: Kube) -> None:
+    server.routes[EXEC] = frames(b"\x03" + SUCCESS, protocols=(V4,))
+    with pytest.raises(Unreachable, match=r"without any of v5\.channel\.k8s\.io"):
+        run_in_pod(kube, "ns", "p", ["cat"], stdin=b"x")
+
+
+def test_a_terminal_has_one_stream(server: Any, kube: Kube) -> None:
+    server.routes[EXEC] = frames(b"\x01both\r\n", b"\x03" + SUCCESS)
+    reply = run_in_pod(kube, "ns", "p", ["top"], tty=True)
+    assert (reply.stdout, reply.stderr) == (b"both\r\n", b"")
+    assert server.seen[-1][1].partition("?")[2] == "command=top&stdout=true&tty=true"

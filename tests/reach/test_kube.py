@@ -9,7 +9,16 @@ import urllib3
 from aiohttp import web
 
 from harness.reach.access import Timeouts
-from harness.reach.errors import ApiRefused, BadCertificate, Garbled, Refused, Unreachable
+from harness.reach.courtesy import Courtesy
+from harness.reach.errors import (
+    ApiRefused,
+    BadCertificate,
+    Garbled,
+    Refused,
+    Unreachable,
+    refusal,
+)
+from harness.reach.execs import run_in_pod
 from harness.reach.kube import Kube
 
 POD = "/api/v1/namespaces/ns/pods/p"
@@ -73,9 +82,54 @@ def test_retry_after_is_not_obeyed_in_silence(server: Any, kube: Kube) -> None:
         return web.Response(status=429, headers={"Retry-After": "1"}, text="slow down")
 
     server.routes[f"GET {POD}"] = later
-    with pytest.raises(ApiRefused, match="slow down"):
+    with pytest.raises(
+        ApiRefused, match=r"slow down.*wait and ask again \(Retry-After: 1 s\)"
+    ) as told:
         kube.get("v1", "Pod", "ns", "p")
-    assert server.requests(POD) == 1
+    assert told.value.details["retryAfterSeconds"] == 1
+    with pytest.raises(ApiRefused, match=r"Retry-After: 1 s"):
+        kube.stream(POD, {}, read_timeout=5)
+    assert server.requests(POD) == 2
+
+
+@pytest.mark.parametrize(
+    ("header", "details", "told", "seconds"),
+    [
+        ("7", {"retryAfterSeconds": 3}, "Retry-After: 7 s", 3),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", {}, "Retry-After: Wed, 21 Oct 2026 07:28:00 GMT", None),
+        ("", {}, "ask again", None),
+    ],
+)
+def test_the_ways_to_say_when(
+    header: str, details: dict[str, int], told: str, seconds: int | None
+) -> None:
+    body = json.dumps({"kind": "Status", "code": 429, "details": details}).encode()
+    found = refusal(429, body, "list pods", header)
+    assert told in found.do
+    assert found.details.get("retryAfterSeconds") == seconds
+
+
+def test_a_request_that_is_held_says_for_how_long(server: Any, kube: Kube, clock: Any) -> None:
+    class Hands:
+        at = 0.0
+
+        def monotonic(self) -> float:
+            return self.at
+
+        def back_off(self, seconds: float, stop: threading.Event) -> bool:
+            self.at += seconds
+            return stop.is_set()
+
+    server.routes[f"GET {POD}"] = {"kind": "Pod"}
+    held = Kube("management", kube.client, clock, courtesy=Courtesy(2, Hands(), burst=2))
+    for _ in range(3):
+        held.request("get", "GET", POD)
+    held.stream(POD, {}, read_timeout=5).close()
+    with pytest.raises(ApiRefused):
+        run_in_pod(held, "ns", "p", ["x"], timeout=5)
+    assert [call.held for call in held.calls] == pytest.approx([0, 0, 0.5, 0.5, 0.5])
+    assert all(call.seconds < 0.5 for call in held.calls)
+    assert [call.held for call in kube.calls] == [0.0] * len(kube.calls)
 
 
 def test_redirect_is_not_followed(server: Any, kube: Kube) -> None:

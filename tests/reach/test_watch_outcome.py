@@ -10,9 +10,19 @@ from typing import Any
 import pytest
 
 from harness.clock import WallClock
+from harness.reach.errors import Refused
 from harness.reach.history import Revision
 from harness.reach.watch import Feed, Observatory
-from tests.reach.scripted import Brisk, Scripted, Stream, expire, kube, phase, scripted
+from tests.reach.scripted import (
+    Brisk,
+    Scripted,
+    Stream,
+    expire,
+    kube,
+    phase,
+    refusal,
+    scripted,
+)
 
 LIMIT = 5.0
 
@@ -272,9 +282,11 @@ def test_it_says_what_was_waited_for_how_long_and_what_was_seen(
     ]
     server.write("a", "Pending", conditions=conditions)
     gap(feed, server)
-    waited = feed.outcome(phase("Gone"), feed.clock.deadline(0.02), "pod a to go", uid="uid-1")
+    waited = feed.outcome(phase("Gone"), feed.clock.deadline(0.02), "pods to go")
+    assert "Pod lab/other" in str(waited)
+    waited = dataclasses.replace(waited, last=waited.last[:2])
     said = str(dataclasses.replace(waited, seconds=30.0, cuts=("reset", "no route")))
-    assert said.startswith("waited 30 s for pod a to go (management Pod in lab): not met in time")
+    assert said.startswith("waited 30 s for pods to go (management Pod in lab): not met in time")
     assert "Pod lab/a MODIFIED at revision 102, phase Pending" in said
     assert "Ready=False (ContainersNotReady), Initialized=True" in said
     assert "2 cuts, the last: no route" in said
@@ -294,6 +306,23 @@ def test_it_says_so_when_nothing_was_ever_seen(server: Scripted) -> None:
 
 def test_a_status_of_another_shape_is_told_without_a_fuss(feed: Feed, server: Scripted) -> None:
     obj = {"metadata": {"name": "n1", "resourceVersion": "7"}, "status": "Enabled"}
-    odd = Revision("ADDED", obj, 0.0, "list")
+    odd = Revision.of("ADDED", obj, 0.0, "list")
     waited = feed.outcome(phase("Pending"), feed.clock.deadline(0), "a")
     assert "object n1 ADDED at revision 7" in str(dataclasses.replace(waited, revision=odd))
+
+
+def test_what_a_refused_feed_shows_is_not_taken_for_what_is_there(
+    feed: Feed, server: Scripted
+) -> None:
+    """A pool whose Nodes may not be watched any more is not a pool without Nodes."""
+    known(feed, server)
+    server.until(lambda: server.following, "a stream to refuse the next of")
+    with server.changed:
+        server.watches.append(refusal(403, "Forbidden", "may no longer watch pods"))
+        server.tell("end")
+    assert feed.clock.wait(lambda: feed.refused is not None, feed.clock.deadline(LIMIT), "it")
+    with pytest.raises(Refused, match="may no longer watch pods"):
+        feed.objects()
+    with pytest.raises(Refused, match="may no longer watch pods"):
+        feed.object("a")
+    assert [revision.key for revision in feed.history.revisions()] == [("lab", "a")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Iterator
 
@@ -9,7 +10,8 @@ import pytest
 
 from harness.clock import ClockStuck, VirtualClock
 from harness.reach.errors import LabError, Refused
-from harness.reach.watch import Feed, Observatory
+from harness.reach.following import RESUMED_SILENCE
+from harness.reach.watch import SILENCE_FOLLOWED, Feed, Observatory
 from tests.reach.scripted import (
     Scripted,
     Stream,
@@ -244,3 +246,52 @@ def test_many_waits_one_outcome() -> None:
     outcomes = [run() for _ in range(3)]
     assert len(outcomes[0]) == 36
     assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+def test_time_does_not_move_before_a_first_stream_was_tried(
+    server: Scripted, lab: Timetable
+) -> None:
+    """A lab that does not know yet what is followed would pass over it."""
+    moved = threading.Event()
+    before_it_opened: list[bool] = []
+
+    def open_late(stream: Stream) -> None:
+        before_it_opened.append(moved.wait(0.3))
+        stream.open()
+        stream.follow()
+
+    lab.at(1.0, moved.set)
+    server.mute = True
+    server.watches.append(open_late)
+    clock, feed = virtual(server, lab)
+    clock.sleep(2.0)
+    assert before_it_opened == [False]
+    feed.close()
+
+
+def test_a_first_stream_that_is_refused_does_not_hold_up_the_time(
+    server: Scripted, lab: Timetable
+) -> None:
+    server.always = refusal(503, "ServiceUnavailable", "not now")
+    clock, feed = virtual(server, lab)
+    clock.sleep(2.0)
+    assert clock.now() - START == 2.0
+    feed.close()
+
+
+def test_a_silent_stream_is_given_up_before_the_clock_gives_up(
+    server: Scripted, lab: Timetable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every turn bookmarks, so that silence cannot be mistaken for a quiet lab."""
+    monkeypatch.setattr("harness.reach.watch.SILENCE_FOLLOWED", 0.2)
+    server.watches.append(Stream.hold)
+    lab.at(1.0, lambda: server.write("a", "Running"))
+    clock, feed = virtual(server, lab)
+    assert feed.wait(phase("Running"), clock.deadline(10), "running") is not None
+    assert feed.healthy()
+    feed.close()
+
+
+def test_silence_on_virtual_time_is_shorter_than_a_clocks_patience() -> None:
+    patience = inspect.signature(VirtualClock).parameters["patience"].default
+    assert patience > SILENCE_FOLLOWED + RESUMED_SILENCE
