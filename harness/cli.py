@@ -179,6 +179,18 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         metavar="TEXT",
         help="what is to be signed, as the sign-off names it: 'Cozystack v1.7.0'",
     )
+    run.add_argument(
+        "--save-state",
+        type=Path,
+        metavar="FILE",
+        help="record what pools that stand already consist of, for a later run's --against",
+    )
+    run.add_argument(
+        "--against",
+        type=Path,
+        metavar="FILE",
+        help="ask whether standing pools are what the run that wrote FILE recorded",
+    )
     run.add_argument("--quiet", action="store_true", help="print the table of claims only")
     run.set_defaults(verb=_run)
 
@@ -198,6 +210,12 @@ def _add_prove(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         default=0,
         metavar="N",
         help="faults to try at once (default: one per processor)",
+    )
+    prove.add_argument(
+        "--thorough",
+        action="store_true",
+        help="every fault on every pool, past 70 minutes of uptime (default: on one pool that it "
+        "concerns and one that it does not)",
     )
     prove.add_argument("--out", type=Path, default=Path("reports/out/prove"), metavar="DIR")
     prove.set_defaults(verb=_prove)
@@ -224,6 +242,13 @@ def _add_twin(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     up.add_argument("--seed", type=int, default=1)
     up.add_argument("--port", type=int, default=0, help="port of the management API (default: any)")
     up.add_argument("--fault", action="append", default=[], help="plant a fault (repeatable)")
+    up.add_argument(
+        "--watch-lifetime",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="real seconds after which the servers begin to end each watch (default 0: never)",
+    )
     _add_twin_directory(up)
     up.set_defaults(verb=_twin_up)
     advance = _verb(parts, "advance", "Let virtual time pass.", "hil twin advance 93m")
@@ -244,6 +269,30 @@ def _add_twin(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     fault.add_argument("name")
     _add_twin_directory(fault)
     fault.set_defaults(verb=_twin_fault)
+    _add_chaos(parts)
+
+
+def _add_chaos(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    chaos = _verb(
+        parts,
+        "chaos",
+        "Have the API servers of a running twin misbehave: cut, drop, silent, half-open, slow, "
+        "garbled, gone, throttle, leader-changed, unavailable, timeout, unauthorized, forbidden; "
+        "restart, skew, expired-certificate. `list` shows what is in force, `clear` ends it.",
+        "hil twin chaos gone --verb watch --path '*/pods' --times 1",
+    )
+    chaos.add_argument("what", metavar="KIND", help="what goes wrong, or list, or clear")
+    chaos.add_argument("--verb", dest="api_verb", metavar="V", help="get, list, watch, create, ...")
+    chaos.add_argument("--path", metavar="GLOB", help="paths it strikes (default: all)")
+    chaos.add_argument("--times", type=_count, metavar="N", help="requests it strikes (0: all)")
+    chaos.add_argument("--skip", type=_count, metavar="N", help="requests left unharmed first")
+    chaos.add_argument("--after", type=_count, metavar="N", help="events sent before it strikes")
+    chaos.add_argument(
+        "--seconds", type=float, metavar="S", help="real seconds: of slow, throttle, skew"
+    )
+    chaos.add_argument("--cluster", metavar="NAME", help="management or tenant-lab (default: all)")
+    _add_twin_directory(chaos)
+    chaos.set_defaults(verb=_twin_chaos)
 
 
 def _add_twin_directory(parser: argparse.ArgumentParser) -> None:
@@ -312,14 +361,20 @@ def _run(chosen: argparse.Namespace) -> int:
 def _prove(chosen: argparse.Namespace) -> int:
     from harness.prove import prove
 
-    return prove(chosen.fault, jobs=chosen.jobs or os.cpu_count() or 1, out=chosen.out)
+    jobs = chosen.jobs or os.cpu_count() or 1
+    return prove(chosen.fault, jobs=jobs, out=chosen.out, thorough=chosen.thorough)
 
 
 def _twin_up(chosen: argparse.Namespace) -> int:
     from harness.twin.command import up
 
     return up(
-        chosen.dir, seed=chosen.seed, faults=chosen.fault, speed=chosen.speed, port=chosen.port
+        chosen.dir,
+        seed=chosen.seed,
+        faults=chosen.fault,
+        speed=chosen.speed,
+        port=chosen.port,
+        watch_lifetime=chosen.watch_lifetime,
     )
 
 
@@ -339,6 +394,17 @@ def _twin_fault(chosen: argparse.Namespace) -> int:
     from harness.twin.command import fault
 
     return fault(chosen.dir, chosen.name)
+
+
+def _twin_chaos(chosen: argparse.Namespace) -> int:
+    from harness.twin.command import chaos
+
+    names = {"api_verb": "verb"} | {
+        name: name for name in ("path", "times", "skip", "after", "seconds", "cluster")
+    }
+    said = {names[key]: value for key, value in vars(chosen).items() if key in names}
+    options = {name: value for name, value in said.items() if value is not None}
+    return chaos(chosen.dir, chosen.what, options)
 
 
 def _claims(chosen: argparse.Namespace) -> int:

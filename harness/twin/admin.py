@@ -2,9 +2,9 @@
 
 Plain HTTP on loopback, beside the Kubernetes APIs and never part of them:
 ``POST /clock/settle``, ``POST /clock/advance?until=EPOCH[&run=all]``, ``GET /state``,
-``POST /faults/NAME``, ``GET /requests``. A refusal is a sentence with status 400 (what was asked
-makes no sense), 404 (no such fault), 409 (the fault does not fit the lab as it is) or 500 (the
-simulated lab failed; the sentence says at what).
+``POST /faults/NAME``, ``GET /requests``, and ``POST``, ``GET`` and ``DELETE /chaos``. A refusal
+is a sentence with status 400 (what was asked makes no sense), 404 (no such fault), 409 (the fault
+does not fit the lab as it is) or 500 (the simulated lab failed; the sentence says at what).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from aiohttp import web
 from harness.twin.apiserver.errors import ApiError
 from harness.twin.apiserver.requestlog import RequestLog
 from harness.twin.apiserver.server import ApiServer
+from harness.twin.chaosport import ChaosPort
 from harness.twin.engine import Engine
 from harness.twin.faults.catalogue import UnknownFault
 from harness.twin.pace import LATEST, Pace, WorldFailed
@@ -58,6 +59,7 @@ class Admin:
         app.router.add_get("/state", self._state)
         app.router.add_post("/faults/{name}", self._fault)
         app.router.add_get("/requests", self._request_log)
+        ChaosPort(self._servers).add_to(app)
         # who gives up waiting for an advance ends it
         self._runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, shutdown_timeout=_LAST_WORD

@@ -1,4 +1,4 @@
-"""What `hil twin` does: up, advance, state, fault."""
+"""What `hil twin` does: up, advance, state, fault, chaos."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,10 +22,29 @@ LAB_UNFIT = 3
 _LAST_PORT = 65535
 _PATIENCE = 600.0  # real seconds for one answer
 _QUOTED = 1000  # characters of what the twin says
+_STRIKES_REQUESTS = frozenset({"cluster", "verb", "path", "times", "skip"})
+# What may be said with a kind, where that is not everything but seconds.
+_CHAOS_OPTIONS = {
+    "slow": _STRIKES_REQUESTS | {"seconds"},
+    "throttle": _STRIKES_REQUESTS | {"after", "seconds"},
+    "skew": frozenset({"cluster", "seconds"}),
+    "restart": frozenset({"cluster"}),
+    "expired-certificate": frozenset({"cluster"}),
+    "list": frozenset[str](),
+    "clear": frozenset[str](),
+}
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def up(directory: Path, *, seed: int, faults: Sequence[str], speed: float, port: int) -> int:
+def up(
+    directory: Path,
+    *,
+    seed: int,
+    faults: Sequence[str],
+    speed: float,
+    port: int,
+    watch_lifetime: float,
+) -> int:
     """Serve until Ctrl-C."""
     os.environ.update(NO_TRUST_STORE)  # read by what is imported next
     from harness.twin.faults.catalogue import UnknownFault, find
@@ -33,11 +52,20 @@ def up(directory: Path, *, seed: int, faults: Sequence[str], speed: float, port:
 
     if not math.isfinite(speed) or speed < 0:
         return _mistake(f"--speed {speed:g}: give virtual seconds per real second, 0 or more")
+    if not math.isfinite(watch_lifetime) or watch_lifetime < 0:
+        return _mistake(f"--watch-lifetime {watch_lifetime:g}: give real seconds, 0 or more")
     if not 0 <= port <= _LAST_PORT:
         return _mistake(f"--port {port}: give a port from 0 (any that is free) to {_LAST_PORT}")
     try:
         chosen = tuple(find(name).id for name in faults)
-        options = Options(directory=directory, seed=seed, faults=chosen, speed=speed, port=port)
+        options = Options(
+            directory=directory,
+            seed=seed,
+            faults=chosen,
+            speed=speed,
+            port=port,
+            watch_lifetime=watch_lifetime,
+        )
         asyncio.run(serve(options, _greeting(directory, speed)))
     except UnknownFault as unknown:
         return _mistake(str(unknown))
@@ -92,6 +120,7 @@ def state(directory: Path) -> int:
     lines += [f"failure   {told['failure']}"] if told["failure"] else []
     lines += [f"cluster   {name} at {url}" for name, url in told["clusters"].items()]
     lines += [f"fault     {name}" for name in told["faults"]]
+    lines += [f"chaos     {_told_rule(rule)}" for rule in told["chaos"]]
     for cluster, kinds in told["watches"].items():
         lines += [f"watching  {cluster}: {kind} ({count})" for kind, count in kinds.items()]
     lines += [f"in {item['in']:8.1f} s  {item['what']}" for item in told["pending"]]
@@ -112,6 +141,60 @@ def fault(directory: Path, name: str) -> int:
         return refused.tell()
     sys.stdout.write(f"planted {name}\n")
     return 0
+
+
+def chaos(directory: Path, what: str, options: Mapping[str, Any]) -> int:
+    """Have the API servers of a running twin misbehave; ``list`` and ``clear`` instead of a kind.
+
+    ``options`` are the fields of a rule that somebody gave, and ``cluster``.
+    """
+    from harness.twin.apiserver.chaos import Rule
+
+    try:
+        _check_options(what, options)
+        if what == "list":
+            return _list_chaos(directory)
+        if what == "clear":
+            cleared = _ask(directory, "DELETE", "/chaos")["cleared"]
+            sys.stdout.write(f"cleared {cleared}\n")
+            return 0
+        given = {"seconds": 1, **options} if what == "throttle" else dict(options)
+        Rule(what, **{name: value for name, value in given.items() if name != "cluster"})
+        told = _ask(directory, "POST", "/chaos", {"what": what, **given})
+    except ValueError as mistake:
+        return _mistake(str(mistake))
+    except Refused as refused:
+        return refused.tell()
+    sys.stdout.write(f"unleashed {what} on {', '.join(told['clusters'])}\n")
+    return 0
+
+
+def _list_chaos(directory: Path) -> int:
+    rules = _ask(directory, "GET", "/chaos")["rules"]
+    lines = [_told_rule(rule) for rule in rules] or ["no chaos"]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def _check_options(what: str, options: Mapping[str, Any]) -> None:
+    """ValueError for a kind that is none, and for an option that says nothing about the kind."""
+    from harness.twin.apiserver.chaos import KINDS, meant
+
+    if what not in (*KINDS, "list", "clear"):
+        raise ValueError(f"no chaos {what!r}{meant(what, (*KINDS, 'list', 'clear'))}")
+    allowed = _CHAOS_OPTIONS.get(what, _STRIKES_REQUESTS | {"after"})
+    idle = [name for name in options if name not in allowed]
+    if idle:
+        raise ValueError(f"--{idle[0]} says nothing about {what}: leave it out")
+
+
+def _told_rule(rule: Mapping[str, Any]) -> str:
+    """One line about a rule in force."""
+    aims = [f"{name} {rule[name]}" for name in ("verb", "path") if rule[name] != "*"]
+    counts = [f"{n} {rule[n]:g}" for n in ("times", "skip", "after", "seconds") if rule[n]]
+    ended = ", spent" if rule["spent"] else ""
+    words = ", ".join([f"{rule['cluster']}: {rule['what']}", *aims, *counts])
+    return f"{words} (struck {rule['struck']} of {rule['met']}{ended})"
 
 
 def parse_duration(text: str) -> float | None:
@@ -137,12 +220,14 @@ class Refused(Exception):
         return self.status
 
 
-def _ask(directory: Path, verb: str, path: str) -> dict[str, Any]:
+def _ask(
+    directory: Path, verb: str, path: str, sent: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """What the twin of a directory answers. Raises Refused."""
     try:
         parts = urlsplit(Endpoint.load(directory).clock_url)
         connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=_PATIENCE)
-        connection.request(verb, path)
+        connection.request(verb, path, None if sent is None else json.dumps(sent))
         answer = connection.getresponse()
         body = answer.read()
     except TwinFailed as missing:

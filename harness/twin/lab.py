@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,13 @@ from harness.twin.apiserver.kubeconfigs import kubeconfig
 from harness.twin.apiserver.requestlog import RequestLog
 from harness.twin.apiserver.server import ApiServer
 from harness.twin.apiserver.tls import Authority
+from harness.twin.chaosport import in_force
 from harness.twin.engine import Engine
 from harness.twin.faults.catalogue import UnknownFault, plant
 from harness.twin.pace import Pace, run_by_itself
 from harness.twin.process import TOLD
+from harness.twin.sshd import Door, HostDoors
+from harness.twin.world import hypervisors
 from harness.twin.world.backend import ClusterBackend
 from harness.twin.world.landscape import KUBERNETES
 from harness.twin.world.landscape_tenant import VERSION
@@ -34,6 +37,7 @@ from harness.twin.world.world import MANAGEMENT, TENANT_PREFIX, World
 
 _ENDED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SHOWN_EVENTS = 20
+SSH_KEY = "id_ed25519"
 
 
 class CannotStart(Exception):
@@ -54,13 +58,19 @@ class DirectoryUnfit(CannotStart):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run a twin. ``speed`` is virtual seconds per real second; 0 stands still."""
+    """How to run a twin. ``speed`` is virtual seconds per real second; 0 stands still.
+
+    ``watch_lifetime`` is in real seconds; 0, the default: watches never end by themselves. A run
+    on virtual time lives in real seconds as long as the machine takes for it, and equal runs
+    would meet other ends.
+    """
 
     directory: Path
     seed: int = 1
     faults: tuple[str, ...] = ()
     speed: float = 0.0
     port: int = 0
+    watch_lifetime: float = 0.0
     until_stdin_closes: bool = False
 
 
@@ -78,9 +88,13 @@ class Twin:
         self.authority = Authority()
         self.servers: dict[str, ApiServer] = {}
         self.admin: Admin | None = None
+        shells = {name: one.run for name, one in hypervisors.every(self.world).items()}
+        self._hosts = HostDoors(shells)
+        self._doors: dict[str, Door] = {}
 
     async def start(self) -> None:
-        """Serve every cluster and the admin port, then write the kubeconfig and ``twin.json``.
+        """Serve every cluster, the admin port and the hosts' SSH, then write the files that say
+        where: the kubeconfig, the SSH key and ``twin.json``.
 
         Raises CannotStart.
         """
@@ -93,6 +107,8 @@ class Twin:
                 authority=self.authority,
                 request_log=self.requests,
                 version=KUBERNETES if name == MANAGEMENT else VERSION,
+                watch_lifetime=self.options.watch_lifetime,
+                seed=self.options.seed,
             )
             self.servers[name] = server
             await _listen(server, self.options.port if name == MANAGEMENT else 0)
@@ -107,11 +123,13 @@ class Twin:
             requests=self.requests,
         )
         await self.admin.start()
+        self._doors = self._hosts.open()
         with _writing(self.options.directory):
             self._write_files()
 
     async def close(self) -> None:
         """Stop serving."""
+        self._hosts.close()
         if self.admin is not None:
             await self.admin.close()
         for server in self.servers.values():
@@ -125,6 +143,7 @@ class Twin:
             "speed": self.options.speed,
             "failure": self.pace.failure,
             "faults": list(self.world.planted),
+            "chaos": in_force(self.servers),
             "clusters": {name: server.url for name, server in self.servers.items()},
             "watches": {name: _watched(server) for name, server in self.servers.items()},
             "pending": [
@@ -152,11 +171,14 @@ class Twin:
         config = kubeconfig({name: self._credentials(name) for name in self.servers}, MANAGEMENT)
         path = (directory / "kubeconfig").resolve()
         _write_private(path, _dumped(config))
+        key = (directory / SSH_KEY).resolve()
+        _write_private(key, self._hosts.private_key)
         told = {
             "kubeconfig": str(path),
             "clock": self.admin.url,
             "contexts": list(self.servers),
             "pid": os.getpid(),
+            "ssh": {"key": str(key), "hosts": {n: asdict(d) for n, d in self._doors.items()}},
         }
         _write_private(directory / TOLD, json.dumps(told, indent=1) + "\n")
 

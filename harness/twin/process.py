@@ -7,9 +7,10 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 TOLD = "twin.json"
 """The file in a running twin's directory that says where it is."""
@@ -23,13 +24,25 @@ class TwinFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class HostAccess:
+    """How to log in to a hypervisor: ``host_key`` a fingerprint, ``key`` a private key's file."""
+
+    address: str
+    port: int
+    user: str
+    host_key: str
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a running twin is."""
+    """Where a running twin is. ``hosts``: its hypervisors, by the name of their Node."""
 
     kubeconfig: Path
     clock_url: str
     contexts: tuple[str, ...]
     pid: int
+    hosts: Mapping[str, HostAccess] = field(default_factory=dict)
 
     @staticmethod
     def load(directory: Path) -> Endpoint:
@@ -37,7 +50,8 @@ class Endpoint:
         try:
             told = json.loads((directory / TOLD).read_text(encoding="utf-8"))
             kubeconfig, contexts = Path(told["kubeconfig"]), tuple(told["contexts"])
-            return Endpoint(kubeconfig, str(told["clock"]), contexts, int(told["pid"]))
+            clock, hosts = str(told["clock"]), _hosts(told["ssh"])
+            return Endpoint(kubeconfig, clock, contexts, int(told["pid"]), hosts)
         except FileNotFoundError as missing:
             raise TwinFailed(
                 f"no running twin in {directory}; start one with `hil twin up`"
@@ -46,6 +60,16 @@ class Endpoint:
             raise _not_told(directory, str(unreadable.strerror)) from unreadable
         except (ValueError, KeyError, TypeError) as wrong:
             raise _not_told(directory, "it is no twin's") from wrong
+
+
+def _hosts(told: Mapping[str, Any]) -> dict[str, HostAccess]:
+    key = Path(told["key"])
+    return {
+        name: HostAccess(
+            str(one["address"]), int(one["port"]), str(one["user"]), str(one["fingerprint"]), key
+        )
+        for name, one in told["hosts"].items()
+    }
 
 
 def _not_told(directory: Path, why: str) -> TwinFailed:

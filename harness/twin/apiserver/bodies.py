@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -31,25 +32,34 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+# What an API server reads as a boolean and this library as text.
+_Loader.bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"[yYnN]\Z"), list("yYnN"))
 
 
 def read_object(body: bytes, content_type: str) -> Obj:
-    """The object in a request's body.
+    """The object in a request's body. Raises as ``read_strictly``."""
+    return read_strictly(body, content_type)[0]
+
+
+def read_strictly(body: bytes, content_type: str) -> tuple[Obj, list[str]]:
+    """The object in a request's body, and the fields that it says twice (of JSON only).
 
     Raises ApiError 400 where it cannot be parsed, 415 for a media type that is not read here.
     """
     media = media_type(content_type) or JSON
+    twice: list[str] = []
     if media == JSON:
-        found = _json(body)
+        found, twice = _json_strictly(body)
     elif media == YAML:
         found = _yaml(body)
     elif media == protobuf.CONTENT_TYPE:
         found = protobuf.decode(body)
     else:
-        raise unsupported(media, (JSON, YAML, protobuf.CONTENT_TYPE))
+        raise unsupported((JSON, YAML, protobuf.CONTENT_TYPE))
     if not isinstance(found, dict):
         raise ApiError(400, f"the body must be an object, not {_name(found)}")
-    return found
+    return found, twice
 
 
 def read_patch(body: bytes, content_type: str) -> tuple[Any, str]:
@@ -57,7 +67,7 @@ def read_patch(body: bytes, content_type: str) -> tuple[Any, str]:
     media = media_type(content_type)
     expected = PATCHES.get(media)
     if expected is None:
-        raise unsupported(media, tuple(PATCHES))
+        raise unsupported(tuple(PATCHES))
     patch = _yaml(body) if media == APPLY and not body.startswith(b"{") else _json(body)
     if not isinstance(patch, expected):
         form = "a list of operations" if expected is list else "an object"
@@ -70,20 +80,46 @@ def media_type(content_type: str) -> str:
     return content_type.split(";", 1)[0].strip().lower()
 
 
-def unsupported(media: str, accepted: tuple[str, ...]) -> ApiError:
+def unsupported(accepted: tuple[str, ...]) -> ApiError:
     """415 that names what would have been read."""
     return ApiError(
         415,
-        f'the body of the request was in an unknown format ("{media}") - '
-        f"accepted media types include: {', '.join(accepted)}",
+        "the body of the request was in an unknown format - accepted media types include: "
+        + ", ".join(accepted),
     )
 
 
-def _json(body: bytes) -> Any:
+def _json(body: bytes, decoder: json.JSONDecoder | None = None) -> Any:
     try:
-        return _DECODER.decode(body.decode())
+        return (decoder or _DECODER).decode(body.decode())
     except (ValueError, RecursionError) as broken:
         raise ApiError(400, f"error decoding the body as JSON: {broken}") from broken
+
+
+def _json_strictly(body: bytes) -> tuple[Any, list[str]]:
+    """A JSON value, and the paths of the fields that one of its maps says twice."""
+    twice: dict[int, list[str]] = {}
+
+    def made(pairs: list[tuple[str, Any]]) -> Obj:
+        out = dict(pairs)
+        if len(out) < len(pairs):
+            said = [name for name, _ in pairs]
+            twice[id(out)] = [name for i, name in enumerate(said) if name in said[:i]]
+        return out
+
+    decoder = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=made)
+    found = _json(body, decoder)
+    return found, list(_paths(found, twice, "")) if twice else []
+
+
+def _paths(value: Any, twice: Mapping[int, list[str]], above: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (f"{above}.{n}" if above else n for n in twice.get(id(value), ()))
+        for name, item in value.items():
+            yield from _paths(item, twice, f"{above}.{name}" if above else name)
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _paths(item, twice, f"{above}[{i}]")
 
 
 def _yaml(body: bytes) -> Any:

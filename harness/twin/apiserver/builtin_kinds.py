@@ -1,43 +1,14 @@
-"""The built-in kinds that every cluster of the twin serves.
-
-Merge keys of lists are the ``patchMergeKey``/``x-kubernetes-list-map-keys`` of the public
-Kubernetes API types; a list that is not named is replaced as a whole.
-"""
+"""The built-in kinds that every cluster of the twin serves; their fields are in ``fieldtable``."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from harness.twin.apiserver import builtin_columns as columns
+from harness.twin.apiserver.fieldtable import known
 from harness.twin.apiserver.resources import Column, Resource
 
 RBAC = "rbac.authorization.k8s.io"
-_OWNERS = {"metadata.ownerReferences": "uid", "metadata.finalizers": ""}
-_CONDITIONS = {"status.conditions": "type"}
-_CONTAINER = {
-    "env": "name",
-    "ports": "containerPort",
-    "volumeMounts": "mountPath",
-    "volumeDevices": "devicePath",
-    "resources.claims": "name",
-}
-_POD = {
-    "volumes": "name",
-    "imagePullSecrets": "name",
-    "hostAliases": "ip",
-    "topologySpreadConstraints": "topologyKey",
-    "resourceClaims": "name",
-    "schedulingGates": "name",
-}
-
-
-def pod_list_keys(prefix: str = "spec") -> dict[str, str]:
-    """Merge keys of a pod's spec that stands at ``prefix`` (``spec.template.spec``)."""
-    found = {f"{prefix}.{path}": key for path, key in _POD.items()}
-    for kind in ("containers", "initContainers", "ephemeralContainers"):
-        found[f"{prefix}.{kind}"] = "name"
-        found |= {f"{prefix}.{kind}.{path}": key for path, key in _CONTAINER.items()}
-    return found
 
 
 def _kind(
@@ -47,10 +18,10 @@ def _kind(
     short: str = "",
     *,
     shown: tuple[Column, ...] = (columns.AGE,),
-    keys: dict[str, str] | None = None,
     **more: Any,
 ) -> Resource:
     group, _, version = group_version.rpartition("/")
+    fields = known(group_version, kind)
     return Resource(
         group=group,
         version=version,
@@ -60,7 +31,8 @@ def _kind(
         short_names=tuple(short.split()),
         builtin=True,
         columns=shown,
-        list_keys={**_OWNERS, **(keys or {})},
+        list_keys=fields.list_keys,
+        present=fields.present,
         **more,
     )
 
@@ -76,7 +48,6 @@ def _workload(kind: str, plural: str, short: str, shown: tuple[Column, ...]) -> 
         plural,
         short,
         shown=shown,
-        keys={**pod_list_keys("spec.template.spec"), **_CONDITIONS},
         status=True,
         scale=kind != "DaemonSet",
         categories=("all",),
@@ -90,7 +61,6 @@ _CORE = (
         "namespaces",
         "ns",
         shown=columns.NAMESPACES,
-        keys={"spec.finalizers": "", **_CONDITIONS},
         status=True,
         generation=False,
         field_selectors=("status.phase",),
@@ -101,7 +71,6 @@ _CORE = (
         "nodes",
         "no",
         shown=columns.NODES,
-        keys={"spec.podCIDRs": "", "status.addresses": "type", **_CONDITIONS},
         status=True,
         generation=False,
         field_selectors=("spec.unschedulable",),
@@ -112,12 +81,6 @@ _CORE = (
         "pods",
         "po",
         shown=columns.PODS,
-        keys={
-            **pod_list_keys(),
-            **_CONDITIONS,
-            "status.podIPs": "ip",
-            "status.hostIPs": "ip",
-        },
         status=True,
         categories=("all",),
         field_selectors=(
@@ -137,7 +100,6 @@ _CORE = (
         "services",
         "svc",
         shown=columns.SERVICES,
-        keys={"spec.ports": "port", **_CONDITIONS},
         status=True,
         generation=False,
         categories=("all",),
@@ -158,7 +120,6 @@ _CORE = (
         "serviceaccounts",
         "sa",
         shown=columns.ACCOUNTS,
-        keys={"secrets": "name", "imagePullSecrets": "name"},
         generation=False,
     ),
     _kind(
@@ -193,7 +154,6 @@ _CORE = (
         "persistentvolumeclaims",
         "pvc",
         shown=columns.CLAIMS,
-        keys=_CONDITIONS,
         status=True,
         generation=False,
     ),
@@ -226,7 +186,6 @@ _WORKLOADS = (
         "Job",
         "jobs",
         shown=columns.JOBS,
-        keys={**pod_list_keys("spec.template.spec"), **_CONDITIONS},
         status=True,
         categories=("all",),
         field_selectors=("status.successful",),
@@ -267,7 +226,6 @@ _OTHERS = (
         "customresourcedefinitions",
         "crd crds",
         shown=columns.DEFINITIONS,
-        keys=_CONDITIONS,
         status=True,
         categories=("api-extensions",),
     ),

@@ -107,7 +107,8 @@ def not_allowed() -> ApiError:
 
 def no_such_resource() -> ApiError:
     """404 for a path where nothing is served."""
-    return ApiError(404, "the server could not find the requested resource")
+    # kubectl debug takes the details for granted (1.35)
+    return ApiError(404, "the server could not find the requested resource", details={})
 
 
 def _selected_name(fields: str) -> str:

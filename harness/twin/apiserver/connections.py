@@ -15,23 +15,34 @@ from aiohttp.web_protocol import RequestHandler
 
 from harness.twin.apiserver import bodies
 from harness.twin.apiserver.calls import Answer, failure
+from harness.twin.apiserver.chaos import Chaos
 from harness.twin.apiserver.errors import ApiError
 from harness.twin.apiserver.front import Ask, Front
 from harness.twin.apiserver.http1 import END, Head, read_head, write_head
+from harness.twin.apiserver.misbehave import reset
 
 _Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Connections(web.Server):
-    """An aiohttp server that makes ``Connection``s. ``front`` answers the plain requests."""
+    """An aiohttp server that makes ``Connection``s. ``front`` answers the plain requests.
 
-    def __init__(self, handler: _Handler, front: Front) -> None:
+    What a rule of ``chaos`` is about takes aiohttp's way, where it can be kept waiting.
+    """
+
+    def __init__(self, handler: _Handler, front: Front, chaos: Chaos) -> None:
         super().__init__(handler, handler_cancellation=True)
         self._front = front
+        self._chaos = chaos
 
     def __call__(self) -> RequestHandler:
         """A protocol for a new connection."""
-        return Connection(self, self._front, self._loop)
+        return Connection(self, self._front, self._chaos, self._loop)
+
+    def reset(self) -> None:
+        """Ends every connection with a TCP reset."""
+        for connection in self.connections:
+            reset(connection.transport)
 
 
 class Connection(RequestHandler):
@@ -41,11 +52,18 @@ class Connection(RequestHandler):
     known that the next byte begins one. ``_held`` is a request whose body is still coming in.
     """
 
-    __slots__ = ("_front", "_head", "_held", "_passed", "_whole")
+    __slots__ = ("_chaos", "_front", "_head", "_held", "_passed", "_whole")
 
-    def __init__(self, manager: Connections, front: Front, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        manager: Connections,
+        front: Front,
+        chaos: Chaos,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         super().__init__(manager, loop=loop, access_log=None)  # type: ignore[arg-type]  # None: off
         self._front = front
+        self._chaos = chaos
         self._whole = True
         self._passed = False
         self._held = bytearray()
@@ -92,13 +110,15 @@ class Connection(RequestHandler):
         super().data_received(data)
 
     def _answer(self, head: Head, body: bytes) -> bool:
-        """Answers a request that is one answer; False for one that opens a stream."""
+        """Answers a request that is one answer; False for one that opens a stream or is struck."""
         transport = self.transport
         if transport is None or self._paused:
             return False
         certificate = transport.get_extra_info("peercert")
         ask = Ask.of(head.method, head.target, head.headers, certificate)
         if self._front.stream(ask) is not None:
+            return False
+        if self._chaos.armed and self._chaos.concerns(self._front.verb(ask), ask.path):
             return False
         answer = self._answered(ask, body)
         headers = self._front.headers(answer)

@@ -5,46 +5,51 @@ from __future__ import annotations
 from typing import Final
 
 from harness.twin.apiserver import namespaces
-from harness.twin.apiserver.garbage import FOREGROUND
+from harness.twin.apiserver.garbage import FOREGROUND, ORPHAN
 from harness.twin.apiserver.lifecycle import modified, rfc3339, with_metadata
 from harness.twin.apiserver.records import Options
 from harness.twin.apiserver.resources import Obj, Resource
 from harness.twin.apiserver.trees import dig
 
+_HOLDS: Final = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 _DEFAULT_GRACE: Final = 30  # seconds a pod has to stop when it does not say
 
 
 def check_preconditions(resource: Resource, obj: Obj, options: Options) -> None:
     """Refuse with 409 to delete another object, or another version, than was meant."""
     metadata = obj["metadata"]
+    word = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     if options.precondition_uid and options.precondition_uid != metadata["uid"]:
         raise modified(
             resource,
             metadata["name"],
-            f"the UID in the precondition ({options.precondition_uid}) does not match the UID in "
-            f"record ({metadata['uid']}). The object might have been deleted and then recreated",
+            word=word,
+            why=f"the UID in the precondition ({options.precondition_uid}) does not match the UID "
+            f"in record ({metadata['uid']}). The object might have been deleted and then recreated",
         )
     version = metadata["resourceVersion"]
     if options.precondition_version and options.precondition_version != version:
         raise modified(
             resource,
             metadata["name"],
-            f"the ResourceVersion in the precondition ({options.precondition_version}) does not "
-            f"match the ResourceVersion in record ({version}). The object might have been modified",
+            word=word,
+            why=f"the ResourceVersion in the precondition ({options.precondition_version}) does "
+            f"not match the ResourceVersion in record ({version}). The object might have been "
+            "modified",
         )
 
 
-def plan(
-    resource: Resource, obj: Obj, options: Options, *, now: float, foreground: bool
-) -> Obj | None:
+def plan(resource: Resource, obj: Obj, options: Options, *, now: float) -> Obj | None:
     """The object as a delete leaves it for the time being, or None where it can go at once.
 
-    ``obj`` itself where it is already going away and this delete changes nothing.
+    ``obj`` itself where it is already going away and this delete changes nothing. As in the API,
+    what is deleted in the foreground, or to leave orphans, is held for the garbage collector.
     """
     grace = _grace(resource, obj, options)
     finalizers = list(obj["metadata"].get("finalizers", ()))
-    if foreground and FOREGROUND not in finalizers:
-        finalizers.append(FOREGROUND)
+    held = _HOLDS.get(options.propagation)
+    if held and held not in finalizers:
+        finalizers.append(held)
     if not finalizers and not grace and not namespaces.is_namespace(resource):
         return None
     marked = _marked(obj, now, grace)
@@ -77,7 +82,8 @@ def _grace(resource: Resource, obj: Obj, options: Options) -> int:
     if dig(obj, ("status", "phase")) in ("Succeeded", "Failed"):
         return 0
     if options.grace is not None:
-        return max(options.grace, 0)
+        # as in the API, less than nothing is the shortest grace there is
+        return options.grace if options.grace >= 0 else 1
     return int(dig(obj, ("spec", "terminationGracePeriodSeconds"), _DEFAULT_GRACE))
 
 

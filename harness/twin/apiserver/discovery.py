@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from harness.twin.apiserver.builtin_kinds import is_review
+from harness.twin.apiserver.namespaces import is_namespace
 from harness.twin.apiserver.resources import Obj, Registry, Resource
 from harness.twin.apiserver.routing import subresources
 
@@ -29,6 +30,7 @@ _FORMS: dict[str, tuple[str, str, str]] = {
 _SUB_VERBS: dict[str, tuple[str, ...]] = {
     "exec": ("create", "get"),
     "log": ("get",),
+    "console": ("get",),
     "eviction": ("create",),
     "token": ("create",),
     "status": ("get", "patch", "update"),
@@ -40,7 +42,12 @@ _STAGES = {None: 3, "beta": 2, "alpha": 1}
 
 def verbs_of(resource: Resource) -> tuple[str, ...]:
     """The verbs a kind answers to."""
-    return ("create",) if is_review(resource) else _VERBS
+    if not resource.stored:
+        return ()
+    if is_review(resource):
+        return ("create",)
+    # as in the API: nobody deletes all namespaces at once
+    return tuple(v for v in _VERBS if not is_namespace(resource) or v != "deletecollection")
 
 
 class Discovery:
@@ -149,14 +156,15 @@ def _naming(resource: Resource) -> Obj:
 
 
 def _entries(resource: Resource) -> Iterator[Obj]:
-    yield {
-        "name": resource.plural,
-        "singularName": resource.singular or resource.kind.lower(),
-        "namespaced": resource.namespaced,
-        "kind": resource.kind,
-        "verbs": list(verbs_of(resource)),
-        **_naming(resource),
-    }
+    if resource.stored:
+        yield {
+            "name": resource.plural,
+            "singularName": resource.singular or resource.kind.lower(),
+            "namespaced": resource.namespaced,
+            "kind": resource.kind,
+            "verbs": list(verbs_of(resource)),
+            **_naming(resource),
+        }
     for name in subresources(resource):
         entry: Obj = {
             "name": f"{resource.plural}/{name}",
@@ -174,7 +182,7 @@ def _entries(resource: Resource) -> Iterator[Obj]:
 def _aggregated_entry(resource: Resource) -> Obj:
     entry: Obj = {
         "resource": resource.plural,
-        "responseKind": _response_kind(resource.group, resource.version, resource.kind),
+        "responseKind": _own_kind(resource),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular or resource.kind.lower(),
         "verbs": list(verbs_of(resource)),
@@ -193,6 +201,13 @@ def _aggregated_subresource(resource: Resource, name: str) -> Obj:
         "responseKind": _response_kind(*form),
         "verbs": list(_SUB_VERBS[name]),
     }
+
+
+def _own_kind(resource: Resource) -> Obj:
+    # a parent that is not served has an empty kind, by which clients know to pass over it
+    if not resource.stored:
+        return _response_kind("", "", "")
+    return _response_kind(resource.group, resource.version, resource.kind)
 
 
 def _response_kind(group: str, version: str, kind: str) -> Obj:

@@ -7,12 +7,13 @@ Status, 4 terminal size; v5 adds 255, by which a client says that a stream is at
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from aiohttp import WSMsgType, web
 
+from harness.twin.apiserver import consoles, followedlogs
 from harness.twin.apiserver.errors import ApiError
 from harness.twin.apiserver.execresult import ExecResult
 from harness.twin.apiserver.queries import Query, boolean, parse, repeated
@@ -27,7 +28,7 @@ _MOST_STDIN = 64 * 1024 * 1024  # bytes in one message
 _END_OF_INPUT = b"\x04"  # what a terminal sends for the end of its input
 
 
-class Backend(Protocol):
+class Backend(consoles.Backend, followedlogs.Backend, Protocol):
     """What a cluster does beyond storing objects; given by the world."""
 
     def exec(
@@ -35,8 +36,8 @@ class Backend(Protocol):
     ) -> ExecResult:
         """Runs a program in a container. May raise ApiError."""
 
-    def logs(self, namespace: str, pod: str, container: str, query: Mapping[str, str]) -> bytes:
-        """A container's log, cut as ``query`` says (tailLines, ...). May raise ApiError."""
+    def reads_stdin(self, argv: list[str]) -> bool:
+        """Whether a program waits for its input; one that does not is run at once."""
 
 
 def container_of(pod: Obj, wanted: str) -> str:
@@ -60,6 +61,18 @@ def container_of(pod: Obj, wanted: str) -> str:
     return str(main[0])
 
 
+def _check_started(pod: Obj, container: str) -> None:
+    status = pod.get("status") or {}
+    for found in status.get("containerStatuses") or ():
+        waiting = (found.get("state") or {}).get("waiting")
+        if found["name"] == container and waiting and not found.get("lastState"):
+            raise ApiError(
+                400,
+                f'container "{container}" in pod "{pod["metadata"]["name"]}" is waiting to start: '
+                f"{waiting.get('reason', '')}",
+            )
+
+
 class Containers:
     """Exec and logs of one cluster's pods."""
 
@@ -68,10 +81,19 @@ class Containers:
         self._backend = backend
 
     def logs(self, target: Target, query: Query) -> bytes:
-        """The log a request asks for. With ``follow`` too it ends where the log ends now."""
+        """The log a request asks for, up to now."""
+        _, container = self.log(target, query)
+        return self._backend.logs(target.namespace, target.name, container, query)
+
+    def log(self, target: Target, query: Query) -> tuple[Obj, str]:
+        """The pod and the container whose log a request asks for.
+
+        ApiError 404 or 400 where there is none, also for a container that has not started yet.
+        """
         pod = self._pod(target)
         container = container_of(pod, query.get("container", ""))
-        return self._backend.logs(target.namespace, target.name, container, query)
+        _check_started(pod, container)
+        return pod, container
 
     async def exec(
         self,
@@ -79,10 +101,11 @@ class Containers:
         target: Target,
         query_string: str,
         upgraded: Callable[[], None],
+        harm: Harm | None = None,
     ) -> web.StreamResponse:
         """Runs a program over a WebSocket; gives the response that was sent.
 
-        ``upgraded`` is called once the request is accepted.
+        ``upgraded`` is called once the request is accepted. ``harm`` is what strikes the stream.
 
         ApiError before the upgrade for what cannot be run; after it, errors travel on channel 3.
         """
@@ -90,13 +113,15 @@ class Containers:
         socket = self._upgrade(request)
         await socket.prepare(request)
         upgraded()
-        if command.stdin and socket.ws_protocol != V5:
+        stdin = command.stdin and self._backend.reads_stdin(list(command.argv))
+        if stdin and socket.ws_protocol != V5:
             problem = f"stdin needs {V5}: the server reads it to its end before it runs a program"
-            await _send_status(socket, ApiError(400, problem).status())
+            await socket.send_bytes(_status(ApiError(400, problem).status()))
         else:
-            data = await _read_stdin(socket, terminal=command.tty) if command.stdin else b""
+            data = await _read_stdin(socket, terminal=command.tty) if stdin else b""
             if data is not None:
-                await self._run(socket, target, command, data)
+                messages = self._run(target, command, data)
+                await _send(socket, messages, harm)
         await socket.close()
         return socket
 
@@ -116,27 +141,34 @@ class Containers:
             protocols=(protocol,), compress=False, max_msg_size=_MOST_STDIN
         )
 
-    async def _run(
-        self, socket: web.WebSocketResponse, target: Target, command: Execution, data: bytes
-    ) -> None:
+    def _run(self, target: Target, command: Execution, data: bytes) -> list[bytes]:
+        """Runs the program; what it wrote and how it ended, as messages."""
         try:
             result = self._backend.exec(
                 target.namespace, target.name, command.container, list(command.argv), data
             )
         except ApiError as refused:
-            await _send_status(socket, refused.status())
-            return
+            return [_status(refused.status())]
+        messages: list[bytes] = []
         if command.stdout:
-            await _send(socket, _STDOUT, result.stdout + (result.stderr if command.tty else b""))
+            messages += _cut(_STDOUT, result.stdout + (result.stderr if command.tty else b""))
         if command.stderr and not command.tty:
-            await _send(socket, _STDERR, result.stderr)
-        await _send_status(socket, exit_status(result))
+            messages += _cut(_STDERR, result.stderr)
+        return messages if result.dropped else [*messages, _status(exit_status(result))]
 
     def _pod(self, target: Target) -> Obj:
         pod = self._store.get(target.resource, target.namespace, target.name)
         if not (pod.get("spec") or {}).get("nodeName"):
             raise ApiError(400, f"pod {target.name} does not have a host assigned")
         return pod
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """What happens to an exec instead of its messages, once ``after`` of them were sent."""
+
+    after: int
+    strike: Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +239,18 @@ async def _read_stdin(socket: web.WebSocketResponse, *, terminal: bool) -> bytes
     return None
 
 
-async def _send(socket: web.WebSocketResponse, channel: int, data: bytes) -> None:
+async def _send(socket: web.WebSocketResponse, messages: list[bytes], harm: Harm | None) -> None:
+    unharmed = len(messages) if harm is None else harm.after
+    for message in messages[:unharmed]:
+        await socket.send_bytes(message)
+    if harm is not None and unharmed < len(messages):
+        await harm.strike()
+
+
+def _cut(channel: int, data: bytes) -> Iterator[bytes]:
     for start in range(0, len(data), _CHUNK):
-        await socket.send_bytes(bytes([channel]) + data[start : start + _CHUNK])
+        yield bytes([channel]) + data[start : start + _CHUNK]
 
 
-async def _send_status(socket: web.WebSocketResponse, status: Obj) -> None:
-    await socket.send_bytes(bytes([_STATUS]) + json.dumps(status).encode())
+def _status(status: Obj) -> bytes:
+    return bytes([_STATUS]) + json.dumps(status).encode()

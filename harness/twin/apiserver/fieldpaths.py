@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.twin.apiserver.resources import Obj, Resource
+from harness.twin.apiserver.resources import ATOMIC, Obj, Resource
 from harness.twin.apiserver.strategic import METADATA_KEYS
 
 Path = tuple[str, ...]
-ListKeys = Mapping[str, str]
 
 # What the server keeps itself, or what names the object: nobody owns it.
 SERVER_METADATA: Final = frozenset(
@@ -33,19 +33,60 @@ SERVER_METADATA: Final = frozenset(
     }
 )
 _NOTHING: Final = object()
+# By what an item is told from others where it leaves it out.
+_KEY_DEFAULTS: Final = {"protocol": "TCP"}
 
 
-def list_keys(resource: Resource) -> ListKeys:
-    """The keyed lists of a kind, those of metadata included."""
-    return {**METADATA_KEYS, **resource.list_keys}
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is known of a kind's fields, by dotted path (list indexes left out).
+
+    ``keys``: the keyed lists and atomic maps, as ``Resource.list_keys``. ``present``: maps and
+    lists that every object has, so that nobody owns them apart from what is in them.
+    """
+
+    keys: Mapping[str, str]
+    present: frozenset[str] = frozenset({"metadata"})
 
 
-def fields(obj: Obj, keys: ListKeys) -> set[Path]:
-    """The paths of all that an object sets, leaving out what nobody owns."""
+def shape_of(resource: Resource) -> Shape:
+    """The shape of a kind, its metadata included."""
+    keys = {**METADATA_KEYS, **resource.list_keys}
+    return Shape(keys, frozenset({"metadata", *resource.present}))
+
+
+def fields(obj: Obj, shape: Shape, *, nodes: bool = False) -> set[Path]:
+    """The paths of all that an object sets, leaving out what nobody owns.
+
+    With ``nodes`` also those of the maps and lists that hold it: an API server gives these to
+    plain writers, and not to who applies.
+    """
     out: set[Path] = set()
     for name, value in ownable(obj).items():
-        _walk(value, (f"f:{name}",), name, keys, out)
+        _walk(value, (f"f:{name}",), name, shape, out, nodes=nodes)
     return out
+
+
+def twice(value: Any, shape: Shape, dotted: str = "") -> str:
+    """Where a keyed list or a set names an item twice: ``.path: ... [key]``, or ""."""
+    if isinstance(value, dict):
+        below = ((item, f"{dotted}.{name}" if dotted else name) for name, item in value.items())
+    elif isinstance(value, list):
+        element = _repeated(value, dotted, shape)
+        if element:
+            return f".{dotted}: duplicate entries for key {shown((element,))}"
+        below = ((item, dotted) for item in value)
+    else:
+        return ""
+    return next((found for item, path in below if (found := twice(item, shape, path))), "")
+
+
+def _repeated(value: list[Any], dotted: str, shape: Shape) -> str:
+    names = _names(dotted, shape)
+    if names is None or (names and not all(isinstance(item, dict) for item in value)):
+        return ""
+    elements = [element_of(item, names) if names else f"v:{_compact(item)}" for item in value]
+    return next((e for i, e in enumerate(elements) if e in elements[:i]), "")
 
 
 def ownable(obj: Obj) -> Obj:
@@ -57,27 +98,34 @@ def ownable(obj: Obj) -> Obj:
     return out
 
 
-def _walk(value: Any, path: Path, dotted: str, keys: ListKeys, out: set[Path]) -> None:
-    if isinstance(value, dict) and value:
+def _walk(
+    value: Any, path: Path, dotted: str, shape: Shape, out: set[Path], *, nodes: bool
+) -> None:
+    if isinstance(value, dict) and value and shape.keys.get(dotted) != ATOMIC:
+        if nodes and dotted not in shape.present:
+            out.add(path)
         for name, item in value.items():
-            _walk(item, (*path, f"f:{name}"), f"{dotted}.{name}", keys, out)
+            _walk(item, (*path, f"f:{name}"), f"{dotted}.{name}", shape, out, nodes=nodes)
         return
-    items = by_element(value, dotted, keys)
+    items = by_element(value, dotted, shape)
     if not items:
         out.add(path)
         return
+    if nodes and dotted not in shape.present:
+        out.add(path)
     for element, item in items.items():
         out.add((*path, element))
         if element[0] == "k":
             for name, part in item.items():
-                _walk(part, (*path, element, f"f:{name}"), f"{dotted}.{name}", keys, out)
+                here = (*path, element, f"f:{name}")
+                _walk(part, here, f"{dotted}.{name}", shape, out, nodes=nodes)
 
 
-def by_element(value: Any, dotted: str, keys: ListKeys) -> dict[str, Any] | None:
+def by_element(value: Any, dotted: str, shape: Shape) -> dict[str, Any] | None:
     """A list's items by their path element; None for what is no list or an atomic one."""
-    if not isinstance(value, list) or dotted not in keys:
+    names = _names(dotted, shape) if isinstance(value, list) else None
+    if names is None:
         return None
-    names = keys[dotted].split(",") if keys[dotted] else []
     if not names:
         return {f"v:{_compact(item)}": item for item in value}
     if not all(isinstance(item, dict) and names[0] in item for item in value):
@@ -85,19 +133,27 @@ def by_element(value: Any, dotted: str, keys: ListKeys) -> dict[str, Any] | None
     return {element_of(item, names): item for item in value}
 
 
+def _names(dotted: str, shape: Shape) -> list[str] | None:
+    """What a list's items are told apart by, [] for a set; None for an atomic list."""
+    key = shape.keys.get(dotted, ATOMIC)
+    return None if key == ATOMIC else [name for name in key.split(",") if name]
+
+
 def element_of(item: Obj, names: Iterable[str]) -> str:
     """The path element of an item of a keyed list."""
-    return f"k:{_compact({name: item[name] for name in names if name in item})}"
+    marks = {name: item.get(name, _KEY_DEFAULTS.get(name)) for name in names}
+    return f"k:{_compact({k: v for k, v in marks.items() if v is not None})}"
 
 
 def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
-def difference(old: Obj, new: Obj, keys: ListKeys) -> tuple[set[Path], set[Path]]:
+def difference(old: Obj, new: Obj, shape: Shape) -> tuple[set[Path], set[Path]]:
     """(paths set anew or to another value, paths no longer there) between two objects.
 
-    Parts that are the same Python object are not looked into.
+    Maps and lists that came or went are paths too. Parts that are the same Python object are not
+    looked into.
     """
     changed: set[Path] = set()
     removed: set[Path] = set()
@@ -109,7 +165,7 @@ def difference(old: Obj, new: Obj, keys: ListKeys) -> tuple[set[Path], set[Path]
             continue
         if name == "metadata":
             before, after = _owned_metadata(before), _owned_metadata(after)
-        _compare(before, after, (f"f:{name}",), name, keys, (changed, removed))
+        _compare(before, after, (f"f:{name}",), name, shape, (changed, removed))
     return changed, removed
 
 
@@ -124,21 +180,22 @@ def _compare(
     new: Any,
     path: Path,
     dotted: str,
-    keys: ListKeys,
+    shape: Shape,
     found: tuple[set[Path], set[Path]],
 ) -> None:
     if old is new:
         return
-    if isinstance(old, dict) and isinstance(new, dict) and (old or new):
+    maps = isinstance(old, dict) and isinstance(new, dict) and (old or new)
+    if maps and shape.keys.get(dotted) != ATOMIC:
         for name in old.keys() | new.keys():
             parts = old.get(name, _NOTHING), new.get(name, _NOTHING)
-            _compare(*parts, (*path, f"f:{name}"), f"{dotted}.{name}", keys, found)
+            _compare(*parts, (*path, f"f:{name}"), f"{dotted}.{name}", shape, found)
         return
-    olds, news = by_element(old, dotted, keys), by_element(new, dotted, keys)
+    olds, news = by_element(old, dotted, shape), by_element(new, dotted, shape)
     if olds is not None and news is not None and (olds or news):
-        _compare_items(olds, news, path, dotted, keys, found)
+        _compare_items(olds, news, path, dotted, shape, found)
     elif type(old) is not type(new) or old != new:
-        _replace(old, new, path, dotted, keys, found)
+        _replace(old, new, path, dotted, shape, found)
 
 
 def _compare_items(
@@ -146,7 +203,7 @@ def _compare_items(
     news: dict[str, Any],
     path: Path,
     dotted: str,
-    keys: ListKeys,
+    shape: Shape,
     found: tuple[set[Path], set[Path]],
 ) -> None:
     for element in olds.keys() | news.keys():
@@ -162,7 +219,7 @@ def _compare_items(
                 {} if new is _NOTHING else new,
                 here,
                 dotted,
-                keys,
+                shape,
                 found,
             )
 
@@ -172,15 +229,15 @@ def _replace(
     new: Any,
     path: Path,
     dotted: str,
-    keys: ListKeys,
+    shape: Shape,
     found: tuple[set[Path], set[Path]],
 ) -> None:
     gone: set[Path] = set()
     come: set[Path] = set()
     if old is not _NOTHING:
-        _walk(old, path, dotted, keys, gone)
+        _walk(old, path, dotted, shape, gone, nodes=True)
     if new is not _NOTHING:
-        _walk(new, path, dotted, keys, come)
+        _walk(new, path, dotted, shape, come, nodes=True)
     found[0].update(come)
     found[1].update(gone - come)
 
@@ -272,4 +329,6 @@ def _without_item(tree: list[Any], path: Path) -> list[Any]:
 
 
 def _has(item: Any, wanted: Obj) -> bool:
-    return isinstance(item, dict) and all(item.get(k) == v for k, v in wanted.items())
+    return isinstance(item, dict) and all(
+        item.get(k, _KEY_DEFAULTS.get(k)) == v for k, v in wanted.items()
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 from multidict import CIMultiDictProxy
 
-from harness.twin.apiserver.access import Access, Attributes, User
+from harness.twin.apiserver.access import Access, Attributes, User, forbidden
 from harness.twin.apiserver.calls import (
     Answer,
     Call,
@@ -20,11 +20,13 @@ from harness.twin.apiserver.calls import (
     unserved,
     verb_of,
 )
+from harness.twin.apiserver.chaos import Rule
 from harness.twin.apiserver.discovery import Discovery, version_page
 from harness.twin.apiserver.errors import ApiError
 from harness.twin.apiserver.execs import Containers
 from harness.twin.apiserver.http1 import http_date
 from harness.twin.apiserver.identity import Authenticator
+from harness.twin.apiserver.misbehave import refusal
 from harness.twin.apiserver.negotiation import form
 from harness.twin.apiserver.openapi import OpenApi
 from harness.twin.apiserver.queries import boolean, parse
@@ -95,8 +97,11 @@ class Front:
         target = self._router.target(ask.path)
         if target is None:
             return None
-        if target.subresource == "exec":
+        if target.subresource in ("exec", "console"):
             return target
+        if target.subresource == "log":
+            follows = ask.method == "GET" and boolean(parse(ask.query), "follow")
+            return target if follows else None
         if ask.method != "GET" or target.name or "watch" not in ask.query:
             return None
         return target if boolean(parse(ask.query), "watch") else None
@@ -108,6 +113,38 @@ class Front:
         ask.verb = verb_of(ask.method, target, query)
         self._access.require(user, attributes(target, ask.verb, query))
         return user
+
+    def verb(self, ask: Ask) -> str:
+        """What chaos calls a request: one of its VERBS, or off the resources the method."""
+        target = self._router.target(ask.path)
+        if target is None:
+            return ask.method.lower()
+        if target.subresource == "exec":
+            return "exec"
+        connects = target.subresource and self.stream(ask) is not None
+        return "connect" if connects else self._verb(ask, target)
+
+    def refusal(self, ask: Ask, rule: Rule) -> ApiError:
+        """How a rule of chaos refuses a request."""
+        target = self._router.target(ask.path)
+        if target is not None:
+            ask.verb = self._verb(ask, target)
+        return refusal(rule, lambda: self._forbidden(ask, target))
+
+    def _verb(self, ask: Ask, target: Target) -> str:
+        try:
+            return verb_of(ask.method, target, parse(ask.query))
+        except ApiError:
+            return ask.method.lower()
+
+    def _forbidden(self, ask: Ask, target: Target | None) -> ApiError:
+        try:
+            user = self._authenticator.user(ask.certificate, ask.headers)
+        except ApiError as stranger:
+            return stranger
+        if target is None:
+            return forbidden(user, Attributes(ask.verb, path=ask.path))
+        return forbidden(user, attributes(target, ask.verb, parse(ask.query)))
 
     def answer(self, ask: Ask, body: bytes) -> Answer:
         """The answer, a refusal included."""
@@ -129,11 +166,11 @@ class Front:
         self._log.add(Request(self._store.name, ask.verb, ask.path, ask.query, status, agent))
 
     def headers(self, answer: Answer | None = None, content_type: str = "") -> dict[str, str]:
-        """The headers of an answer, or of a stream. Date is the cluster's time."""
+        """The headers of an answer, or of a stream. Date is the cluster's time, skewed if it is."""
         return {
             "Content-Type": answer.content_type if answer else content_type,
             "Cache-Control": "no-cache, private",
-            "Date": http_date(int(self._store.now())),
+            "Date": http_date(int(self._store.now() + self._store.skew)),
             **(answer.headers if answer else _NO_HEADERS),
         }
 

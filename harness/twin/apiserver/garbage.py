@@ -9,6 +9,7 @@ from harness.twin.apiserver.records import Kind, Ref
 from harness.twin.apiserver.resources import Obj
 
 FOREGROUND: Final = "foregroundDeletion"  # the finalizer of an owner that waits for dependents
+ORPHAN: Final = "orphan"  # the finalizer of an owner whose dependents are to be let go
 
 
 class Keeper(Protocol):
@@ -115,9 +116,11 @@ class Collector:
     def let_go(self, ref: Ref) -> None:
         """Take the finalizer off an owner in foreground deletion that nothing blocks any more."""
         owner = self._keeper.look(ref)
-        if owner is None or not self._waits(owner) or self.blockers(owner):
-            return
-        rest = [name for name in owner["metadata"]["finalizers"] if name != FOREGROUND]
+        if owner is not None and self._waits(owner) and not self.blockers(owner):
+            self._release(ref, owner, FOREGROUND)
+
+    def _release(self, ref: Ref, owner: Obj, finalizer: str) -> None:
+        rest = [name for name in owner["metadata"]["finalizers"] if name != finalizer]
         self._keeper.rewrite(ref, _with_list(owner["metadata"], "finalizers", rest))
 
     def blockers(self, owner: Obj) -> list[Ref]:
@@ -125,12 +128,20 @@ class Collector:
         uid = owner["metadata"]["uid"]
         return [ref for ref in self._owners.dependents(uid) if self._blocks(ref, uid)]
 
-    def delete_blockers(self, owner: Obj) -> None:
-        """Begin with the deletion of what an owner in foreground deletion waits for."""
-        for ref in self.blockers(owner):
-            self.settle(ref)
+    def begin(self, ref: Ref) -> None:
+        """See to the dependents of an owner that is going away and waits for that."""
+        owner = self._keeper.look(ref)
+        if owner is None:
+            return
+        if ORPHAN in owner["metadata"].get("finalizers", ()):
+            self._orphan(owner)
+            self._release(ref, owner, ORPHAN)
+        elif self._waits(owner):
+            for blocker in self.blockers(owner):
+                self.settle(blocker)
+            self.let_go(ref)
 
-    def orphan(self, owner: Obj) -> None:
+    def _orphan(self, owner: Obj) -> None:
         """Take an owner out of its dependents' references."""
         uid = owner["metadata"]["uid"]
         for ref in self._owners.dependents(uid):

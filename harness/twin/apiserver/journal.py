@@ -25,6 +25,11 @@ class Journal:
         if len(self._changes) > self.size:
             self._forgotten = self._changes.popleft()[1].revision
 
+    def forget(self, revision: int) -> None:
+        """Drop everything; nothing before ``revision`` can be resumed from."""
+        self._changes.clear()
+        self._forgotten = revision
+
     def reaches(self, revision: int) -> bool:
         """Whether everything after a revision is still known."""
         return revision >= self._forgotten
@@ -49,7 +54,7 @@ class Journal:
 
 
 def _too_large(revision: int, current: int) -> ApiError:
-    message = f"Too large resource version: {revision}, current: {current}"
+    message = f"Timeout: Too large resource version: {revision}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return ApiError(
         504, message, reason="Timeout", details={"causes": [cause], "retryAfterSeconds": 1}

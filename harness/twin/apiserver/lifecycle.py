@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from harness.twin.apiserver.errors import ApiError
+from harness.twin.apiserver import namespaces
+from harness.twin.apiserver.errors import UNKNOWN, ApiError
 from harness.twin.apiserver.fieldpaths import SERVER_METADATA
 from harness.twin.apiserver.resources import Obj, Resource
 from harness.twin.apiserver.trees import copied
@@ -29,11 +30,13 @@ def rfc3339(seconds: float) -> str:
 def new_object(resource: Resource, obj: Obj, namespace: str) -> Obj:
     """A fresh copy of what a client sent to create, without what only the server may set.
 
-    Raises 400 for a namespace that is missing or not the request's.
+    Raises 400 for a namespace that is missing or not the request's, 500, as the API does, for a
+    resourceVersion.
     """
     sent = obj.get("metadata") or {}
     if sent.get("resourceVersion"):
-        raise ApiError(400, "resourceVersion should not be set on objects to be created")
+        text = "resourceVersion should not be set on objects to be created"
+        raise ApiError(500, text, reason=UNKNOWN)
     metadata = {k: v for k, v in sent.items() if k not in _DROPPED_ON_CREATE}
     metadata["namespace"] = _namespace(resource, sent.get("namespace") or "", namespace)
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -41,6 +44,15 @@ def new_object(resource: Resource, obj: Obj, namespace: str) -> Obj:
     if resource.status:
         fresh.pop("status", None)
     return fresh
+
+
+def started(resource: Resource, obj: Obj) -> Obj:
+    """A new object with the status that its kind begins with."""
+    if namespaces.is_namespace(resource):
+        return namespaces.started(obj)
+    if resource.builtin and resource.kind == "Pod":
+        return {**obj, "status": {"phase": "Pending"}}
+    return obj
 
 
 def _namespace(resource: Resource, sent: str, asked: str) -> str:
@@ -86,11 +98,7 @@ def checked_identity(resource: Resource, old: Obj, new: Obj) -> None:
     if said is is_:
         return
     name = is_["name"]
-    if said.get("name", name) != name:
-        raise ApiError(
-            400,
-            f"the name of the object ({said['name']}) does not match the name on the URL ({name})",
-        )
+    check_name(said.get("name") or "", name)
     if said.get("namespace") and said["namespace"] != is_.get("namespace", said["namespace"]):
         raise namespace_mismatch()
     if said.get("uid") and said["uid"] != is_["uid"]:
@@ -109,12 +117,30 @@ def checked_identity(resource: Resource, old: Obj, new: Obj) -> None:
         )
 
 
-def modified(resource: Resource, name: str, why: str) -> ApiError:
-    """409 Conflict as the API words it."""
+def check_name(said: str, name: str) -> None:
+    """Refuse with 400 an object without a name, or with another than the URL's."""
+    if not said:
+        raise ApiError(
+            400,
+            f"the name of the object ({name} based on URL) was undeterminable: name must be "
+            "provided",
+        )
+    if said != name:
+        raise ApiError(
+            400, f"the name of the object ({said}) does not match the name on the URL ({name})"
+        )
+
+
+def modified(resource: Resource, name: str, why: str, *, word: str = "") -> ApiError:
+    """409 Conflict as the API words it; ``word`` names the kind, ``plural.group`` if not given."""
     return ApiError(
         409,
-        f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}',
-        details={"name": name, "group": resource.group, "kind": resource.plural},
+        f'Operation cannot be fulfilled on {word or resource.qualified} "{name}": {why}',
+        details={
+            "name": name,
+            "group": resource.group,
+            "kind": resource.kind if word else resource.plural,
+        },
     )
 
 

@@ -21,7 +21,12 @@ def started(obj: Obj) -> Obj:
     """A new namespace with the label and the phase that every namespace has."""
     metadata = obj["metadata"]
     labels = {**metadata.get("labels", {}), "kubernetes.io/metadata.name": metadata["name"]}
-    return {**obj, "metadata": {**metadata, "labels": labels}, "status": {"phase": "Active"}}
+    return {
+        **obj,
+        "metadata": {**metadata, "labels": labels},
+        "spec": {"finalizers": ["kubernetes"]},
+        "status": {"phase": "Active"},
+    }
 
 
 def check_open(resource: Resource, name: str, namespace: str, found: Obj | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any, Final
 
 import jsonpatch
@@ -75,14 +76,31 @@ def json_patch(target: Obj, operations: Any) -> Any:
     """RFC 6902: a fresh copy of ``target`` after all operations, or none of them."""
     if not isinstance(operations, list) or not all(isinstance(op, dict) for op in operations):
         raise ApiError(400, "error decoding patch: a JSON patch is a list of operations")
+    if not all(isinstance(op.get(k, ""), str) for op in operations for k in ("op", "path", "from")):
+        raise ApiError(400, "error decoding patch: op, path and from are text")
     try:
-        return jsonpatch.JsonPatch(operations).apply(copied(target), in_place=True)
+        return _Operations(operations).apply(copied(target), in_place=True)
     except (jsonpatch.JsonPatchConflict, jsonpatch.JsonPatchTestFailed) as problem:
         raise _does_not_fit(problem) from problem
     except jsonpointer.JsonPointerException as problem:
         raise _does_not_fit(problem) from problem
     except (jsonpatch.InvalidJsonPatch, TypeError, KeyError) as problem:
-        raise ApiError(400, f"error decoding patch: {problem}") from problem
+        raise _does_not_fit(problem) from problem
+
+
+class _Replace(jsonpatch.ReplaceOperation):
+    """As in the API, a map's field that is not there is replaced by being set."""
+
+    def apply(self, obj: Any) -> Any:
+        above, key = self.pointer.to_last(obj)
+        if isinstance(above, dict) and key is not None and key not in above:
+            above[key] = self.operation["value"]
+            return obj
+        return super().apply(obj)
+
+
+class _Operations(jsonpatch.JsonPatch):
+    operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "replace": _Replace})
 
 
 def _does_not_fit(problem: Exception) -> ApiError:

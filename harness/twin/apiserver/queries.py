@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl
 
-from harness.twin.apiserver.errors import ApiError
+from harness.twin.apiserver.errors import ApiError, invalid_options
 from harness.twin.apiserver.store import Options
 
 Query = Mapping[str, str]
 _EMPTY: Query = MappingProxyType({})
-_PROPAGATION = ("Background", "Foreground", "Orphan")
-_VALIDATION = ("Strict", "Warn", "Ignore")
+_PROPAGATION = ("Foreground", "Background", "Orphan")
+_VALIDATION = ("", "Ignore", "Strict", "Warn")
+_LONGEST_MANAGER = 128
+_UNSUPPORTED = "FieldValueNotSupported"
 
 
 def parse(query: str) -> Query:
@@ -50,24 +53,24 @@ def number(query: Query, name: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise ApiError(
-            400, f'strconv.ParseInt: parsing "{text}": invalid syntax (parameter {name})'
-        ) from None
+        raise ApiError(400, f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
-def write_options(query: Query, user_agent: str) -> Options:
+def write_options(query: Query, user_agent: str, kind: str = "PatchOptions") -> Options:
     """What a create, update or patch asks for besides its body.
 
-    ApiError 422 for a value that the API does not know. The manager defaults to the first word
-    of the user agent, as on a real server.
+    ``kind`` is that of its options (``PatchOptions``), for the messages. ApiError 422 for a value
+    that the API does not know. The manager defaults to the first word of the user agent, as on a
+    real server.
     """
     return Options(
-        manager=query.get("fieldManager") or _default_manager(user_agent),
-        dry_run=_dry_run([query["dryRun"]] if query.get("dryRun") else []),
+        manager=_manager(query, user_agent, kind),
+        dry_run=_dry_run([query["dryRun"]] if query.get("dryRun") else [], kind),
         force=boolean(query, "force"),
         field_validation=_one_of(
-            "fieldValidation", query.get("fieldValidation") or "Warn", _VALIDATION
-        ),
+            kind, "fieldValidation", query.get("fieldValidation", ""), _VALIDATION
+        )
+        or "Warn",
     )
 
 
@@ -76,12 +79,12 @@ def delete_options(query: Query, body: Any, user_agent: str) -> Options:
     said: dict[str, Any] = dict(body) if isinstance(body, dict) else {}
     preconditions = said.get("preconditions") or {}
     grace = said.get("gracePeriodSeconds", number(query, "gracePeriodSeconds"))
-    if grace is not None and (not isinstance(grace, int) or grace < 0):
-        raise _invalid("gracePeriodSeconds", grace, "must be a number that is not negative")
+    if grace is not None and type(grace) is not int:
+        raise ApiError(400, f"gracePeriodSeconds: a whole number was expected, not {grace!r:.80}")
     dry_run = said.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
     return Options(
-        manager=query.get("fieldManager") or _default_manager(user_agent),
-        dry_run=_dry_run(dry_run),
+        manager=_manager(query, user_agent, "DeleteOptions"),
+        dry_run=_dry_run(dry_run, "DeleteOptions"),
         propagation=_propagation(said, query),
         precondition_uid=preconditions.get("uid", ""),
         precondition_version=preconditions.get("resourceVersion", ""),
@@ -95,28 +98,44 @@ def _propagation(said: Mapping[str, Any], query: Query) -> str:
         orphan = boolean(query, "orphanDependents")
     policy = said.get("propagationPolicy") or query.get("propagationPolicy")
     if orphan is not None and policy:
-        raise _invalid("propagationPolicy", policy, "orphanDependents may not be set as well")
+        raise invalid_options(
+            "DeleteOptions",
+            "propagationPolicy",
+            f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both '
+            "set",
+            "FieldValueInvalid",
+        )
     if orphan is not None:
         return "Orphan" if orphan else "Background"
-    return _one_of("propagationPolicy", policy or "Background", _PROPAGATION)
+    return _one_of("DeleteOptions", "propagationPolicy", policy or "Background", _PROPAGATION)
 
 
-def _default_manager(user_agent: str) -> str:
-    return user_agent.split("/", 1)[0][:128] or "unknown"
+def _manager(query: Query, user_agent: str, kind: str) -> str:
+    said = query.get("fieldManager")
+    if not said:
+        return user_agent.split("/", 1)[0][:_LONGEST_MANAGER] or "unknown"
+    if len(said.encode()) > _LONGEST_MANAGER:
+        text = f"Too long: may not be more than {_LONGEST_MANAGER} bytes"
+        raise invalid_options(kind, "fieldManager", text, "FieldValueTooLong")
+    for i, mark in enumerate(said):
+        if not mark.isprintable():
+            text = f"Invalid value: {json.dumps(said)}: invalid character U+{ord(mark):04X} "
+            text += f"(at position {i})"
+            raise invalid_options(kind, "fieldManager", text, "FieldValueInvalid")
+    return said
 
 
-def _dry_run(values: Any) -> bool:
-    for value in values:
-        if value != "All":
-            raise _invalid("dryRun", value, 'supported values: "All"')
+def _dry_run(values: Any, kind: str) -> bool:
+    if any(value != "All" for value in values):
+        said = ", ".join(f'"{value}"' for value in values)
+        text = f'Unsupported value: []string{{{said}}}: supported values: "All"'
+        raise invalid_options(kind, "dryRun", text, _UNSUPPORTED)
     return bool(values)
 
 
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
+def _one_of(kind: str, name: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
-        raise _invalid(name, value, "supported values: " + ", ".join(f'"{k}"' for k in known))
+        supported = ", ".join(f'"{k}"' for k in known)
+        text = f'Unsupported value: "{value}": supported values: {supported}'
+        raise invalid_options(kind, name, text, _UNSUPPORTED)
     return value
-
-
-def _invalid(name: str, value: object, why: str) -> ApiError:
-    return ApiError(422, f'{name}: Invalid value: "{value}": {why}')

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 Obj = dict[str, Any]
+ATOMIC: Final = "!"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,17 @@ class Resource:
     categories: tuple[str, ...] = ()
     status: bool = False  # has a status subresource: main and status ignore each other's half
     scale: bool = False  # has a scale subresource on spec.replicas / status.replicas
+    # False: nothing of its own, only what is below another group's objects (routing.CONNECTS)
+    stored: bool = True
     builtin: bool = False  # strategic-merge patch is accepted for built-in kinds only (else 415)
     generation: bool = True  # metadata.generation counts changes outside metadata and status
     columns: tuple[Column, ...] = ()
     # keyed lists for strategic merge and server-side apply: dotted path (list indexes left out)
-    # to the merge key, "spec.containers" -> "name"; "" means a set of scalars
+    # to the merge key, "spec.containers" -> "name"; "" means a set of scalars, ATOMIC a map that
+    # has one owner
     list_keys: Mapping[str, str] = field(default_factory=dict)
+    # dotted paths of the maps and lists that every object of a built-in kind has
+    present: frozenset[str] = frozenset()
     # fields a fieldSelector may name beside metadata.name and metadata.namespace
     field_selectors: tuple[str, ...] = ()
     projection: Projection | None = None

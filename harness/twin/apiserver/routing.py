@@ -11,6 +11,7 @@ from harness.twin.apiserver.resources import Registry, Resource
 CONNECTS: dict[tuple[str, str], frozenset[str]] = {
     ("", "pods"): frozenset({"exec", "log", "eviction"}),
     ("", "serviceaccounts"): frozenset({"token"}),
+    ("subresources.kubevirt.io", "virtualmachineinstances"): frozenset({"console"}),
 }
 _REMEMBERED = 8192
 
@@ -83,5 +84,7 @@ def _below(resource: Resource, namespace: str, rest: tuple[str, ...]) -> Target 
         return None
     name, subresource = (*rest, "", "")[:2]
     if subresource and subresource not in subresources(resource):
+        return None
+    if not resource.stored and not subresource:
         return None
     return Target(resource, namespace, name, subresource)

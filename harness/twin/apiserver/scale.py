@@ -11,14 +11,23 @@ from harness.twin.apiserver.trees import dig
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def scale_of(obj: Obj) -> Obj:
-    """The Scale that an object's replicas show."""
+def scale_of(obj: Obj, *, builtin: bool = True) -> Obj:
+    """The Scale that an object's replicas show.
+
+    A built-in kind's default is one. Raises 500, as the API does, for a custom object that does
+    not say how many it wants.
+    """
+    if not builtin and dig(obj, ("spec", "replicas")) is None:
+        text = 'the spec replicas field ".spec.replicas" does not exist'
+        raise ApiError(
+            500, f"Internal error occurred: {text}", details={"causes": [{"message": text}]}
+        )
     metadata = obj["metadata"]
     scale: Obj = {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {key: metadata[key] for key in _IDENTITY if key in metadata},
-        "spec": {"replicas": dig(obj, ("spec", "replicas"), 0)},
+        "spec": {"replicas": dig(obj, ("spec", "replicas"), 1)},
         "status": {"replicas": dig(obj, ("status", "replicas"), 0)},
     }
     selector = _selector(obj)

@@ -133,6 +133,11 @@ def matcher(resource: Resource, labels: str = "", fields: str = "") -> Matcher |
 def _check_supported(resource: Resource, path: str) -> None:
     if path == "metadata.name" or (path == "metadata.namespace" and resource.namespaced):
         return
+    if resource.builtin and not resource.field_selectors:
+        raise ApiError(
+            400,
+            f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"',
+        )
     if path not in resource.field_selectors:
         raise ApiError(400, f"field label not supported: {path}")
 

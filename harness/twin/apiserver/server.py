@@ -7,15 +7,20 @@ so whoever else touches the store must do it from the loop's own thread.
 from __future__ import annotations
 
 import asyncio
+import ssl
 
 from aiohttp import web
 
-from harness.twin.apiserver import bodies
+from harness.twin.apiserver import bodies, misbehave
 from harness.twin.apiserver.access import Access, User
+from harness.twin.apiserver.calls import Answer
+from harness.twin.apiserver.chaos import REFUSALS, STREAMS, Chaos, Rule
 from harness.twin.apiserver.connections import Connections
+from harness.twin.apiserver.consoles import Consoles
 from harness.twin.apiserver.errors import ApiError
 from harness.twin.apiserver.execresult import ExecResult
-from harness.twin.apiserver.execs import Backend, Containers
+from harness.twin.apiserver.execs import Backend, Containers, Harm
+from harness.twin.apiserver.followedlogs import FollowedLogs
 from harness.twin.apiserver.front import Ask, Front
 from harness.twin.apiserver.negotiation import form
 from harness.twin.apiserver.queries import parse
@@ -24,7 +29,7 @@ from harness.twin.apiserver.routing import Target
 from harness.twin.apiserver.store import Store
 from harness.twin.apiserver.tls import Authority
 from harness.twin.apiserver.tokens import Tokens
-from harness.twin.apiserver.watching import Watch, Watches, following
+from harness.twin.apiserver.watching import Watch, Watches, following, lifetimes
 
 __all__ = ["ApiServer", "Backend", "ExecResult"]
 
@@ -36,7 +41,11 @@ class ApiServer:
 
     ``store`` holds its objects, ``backend`` runs its programs. Give ``version`` to say another
     Kubernetes version at /version. ``port`` and ``url`` are set by ``start``; ``tokens`` gives
-    bearer tokens of service accounts.
+    bearer tokens of service accounts; ``chaos`` makes it misbehave.
+
+    With ``watch_lifetime`` (real seconds, 0: for ever) a watch that asked for no time of its own
+    ends by itself, in good order, somewhere between that and twice that, as
+    ``--min-request-timeout`` has it in a real server (1800 s there). ``seed`` draws where.
     """
 
     def __init__(
@@ -47,15 +56,23 @@ class ApiServer:
         authority: Authority,
         request_log: RequestLog,
         version: str = VERSION,
+        watch_lifetime: float = 0,
+        seed: int = 1,
     ) -> None:
         self.store = store
         self.port = 0
         self.url = ""
         self.tokens = Tokens(store, authority.secret, authority.ca_pem)
         store.admission.append(self.tokens.fill)
+        self.chaos = Chaos(self._strike_whole)
         self._authority = authority
+        self._tls: ssl.SSLContext = authority.server_context()
+        self._expired = False
+        self._lifetimes = lifetimes(watch_lifetime, f"{seed} {store.name}")
         self._access = Access(store)
         self._containers = Containers(store, backend)
+        self._consoles = Consoles(backend)
+        self._followed = FollowedLogs(store, backend)
         self._front = Front(
             store,
             self._containers,
@@ -65,15 +82,16 @@ class ApiServer:
             version=version,
         )
         self._watches = Watches(store)
+        self._stuck = misbehave.Stuck()
         self._server: Connections | None = None
         self._listener: asyncio.Server | None = None
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
         """Listen; port 0 takes a free one. OSError where the port is taken."""
         loop = asyncio.get_running_loop()
-        self._server = Connections(self._handle, self._front)
+        self._server = Connections(self._handle, self._front, self.chaos)
         self._listener = await loop.create_server(
-            self._server, host, port, ssl=self._authority.server_context(), backlog=512
+            self._server, host, port, ssl=self._tls, backlog=512
         )
         self.port = self._listener.sockets[0].getsockname()[1]
         self.url = f"https://{host}:{self.port}"
@@ -85,6 +103,9 @@ class ApiServer:
         self._listener.close()
         for watch in self._watches.open:
             watch.end()
+        self._consoles.close()
+        self._followed.close()
+        self._stuck.release()
         self._server.pre_shutdown()
         await self._server.shutdown(1.0)
         await self._listener.wait_closed()
@@ -99,47 +120,111 @@ class ApiServer:
 
     @property
     def deliveries(self) -> int:
-        """How many watch events (not bookmarks) were put on open watches so far."""
-        return self._watches.deliveries
+        """How much was put on open streams so far: watch events (not bookmarks), console output,
+        followed log lines."""
+        return self._watches.deliveries + self._consoles.deliveries + self._followed.deliveries
 
     @property
     def watches(self) -> tuple[Watch, ...]:
         """The watches open now. A fault may ``end`` one, or ``refuse`` it with a 410."""
         return self._watches.open
 
+    # -- one request
+
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         transport = request.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
         ask = Ask.of(request.method, request.raw_path, request.headers, certificate)
         target = self._front.stream(ask)
+        rule = None
+        if self.chaos.armed:
+            rule = self.chaos.strike(self._front.verb(ask), ask.path)
         try:
-            if target is None:
-                answer = self._front.answer(ask, await _body(request))
-            else:
-                return await self._stream(request, ask, target)
+            if rule is not None:
+                rule = await self._misbehave(request, ask, rule)
+            if target is not None:
+                return await self._stream(request, ask, target, rule)
+            answer = self._front.answer(ask, await _body(request))
         except ApiError as refused:
             answer = self._front.refuse(ask, refused)
+        except ConnectionResetError:
+            return web.Response()  # the client of a stream went away; nobody is left to be told
+        return self._response(request, answer, rule)
+
+    async def _misbehave(self, request: web.BaseRequest, ask: Ask, rule: Rule) -> Rule | None:
+        """What a rule does before anything is answered; gives it back if that was not all.
+
+        ApiError where it refuses.
+        """
+        verb = self._front.verb(ask)
+        if rule.what == "slow":
+            await self._stuck.delay(request, rule.seconds)
+            return None
+        if rule.what == "half-open" and not (rule.after and verb in STREAMS):
+            self._front.record(ask, 0)
+            await self._stuck.silence(request, deaf=True)
+        if rule.what in REFUSALS and not (verb == "watch" and (rule.after or rule.what == "gone")):
+            raise self._front.refusal(ask, rule)
+        return rule
+
+    def _response(
+        self, request: web.BaseRequest, answer: Answer, rule: Rule | None
+    ) -> web.StreamResponse:
         headers = self._front.headers(answer)
+        if rule is not None and rule.what == "drop":
+            misbehave.cut_off(request.transport, answer, headers)
+        if rule is not None and rule.what == "garbled":
+            answer = misbehave.garbled(answer)
         return web.Response(status=answer.status, body=answer.body, headers=headers)
 
     async def _stream(
-        self, request: web.BaseRequest, ask: Ask, target: Target
+        self, request: web.BaseRequest, ask: Ask, target: Target, rule: Rule | None
     ) -> web.StreamResponse:
         user = self._front.admit(ask, target)
-        if target.subresource == "exec":
-            return await self._containers.exec(
-                request, target, ask.query, lambda: self._front.record(ask, 101)
+        if rule is not None and rule.what == "drop" and self._front.verb(ask) not in STREAMS:
+            misbehave.reset(request.transport)
+            return web.Response()
+        if target.subresource == "console":
+            return await self._consoles.attach(
+                request, target, lambda: self._front.record(ask, 101)
             )
-        return await self._watch(request, ask, target, user)
+        if target.subresource == "log":
+            return await self._follow(request, ask, target)
+        if target.subresource != "exec":
+            return await self._watch(request, ask, target, user, rule)
+        harm = None
+        if rule is not None:
+            harm = Harm(rule.after, lambda: self._break(request, rule.what))
+        return await self._containers.exec(
+            request, target, ask.query, lambda: self._front.record(ask, 101), harm
+        )
+
+    async def _follow(
+        self, request: web.BaseRequest, ask: Ask, target: Target
+    ) -> web.StreamResponse:
+        query = parse(ask.query)
+        pod, container = self._containers.log(target, query)
+
+        def prepare() -> web.StreamResponse:
+            self._front.record(ask, 200)
+            return web.StreamResponse(headers=self._front.headers(content_type="text/plain"))
+
+        return await self._followed.serve(request, pod, container, query, prepare)
 
     async def _watch(
-        self, request: web.BaseRequest, ask: Ask, target: Target, user: User
+        self,
+        request: web.BaseRequest,
+        ask: Ask,
+        target: Target,
+        user: User,
+        rule: Rule | None,
     ) -> web.StreamResponse:
         wanted = form(ask.headers.get("Accept", ""))
         asked = following(target.resource, target.namespace, parse(ask.query), wanted)
-        watch = self._watches.add(asked, user.name)
+        watch = self._watches.add(asked, user.name, rule)
+        lifetime = asked.timeout or next(self._lifetimes)
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(asked.timeout, watch.end) if asked.timeout else None
+        timer = loop.call_later(lifetime, watch.end) if lifetime else None
         try:
             headers = self._front.headers(content_type="application/json")
             response = web.StreamResponse(headers=headers)
@@ -147,12 +232,42 @@ class ApiServer:
             await response.prepare(request)
             while data := await watch.batch():
                 await response.write(data)
-            await response.write_eof()
+            await self._break(request, watch.broken)
+            if not watch.broken:
+                await response.write_eof()
         finally:
             self._watches.remove(watch)
             if timer is not None:
                 timer.cancel()
         return response
+
+    # -- misbehaving
+
+    async def _break(self, request: web.BaseRequest, what: str) -> None:
+        """How a stream that was struck ends; in good order it is left to whoever asks."""
+        if what == "drop":
+            misbehave.reset(request.transport)
+        elif what in ("silent", "half-open"):
+            await self._stuck.silence(request, deaf=what == "half-open")
+
+    def _strike_whole(self, rule: Rule | None) -> None:
+        """Carries out a rule that strikes the whole server; None takes back what lasts."""
+        if rule is not None and rule.what == "restart":
+            self._restart()
+            return
+        if rule is None or rule.what == "skew":
+            self.store.skew = rule.seconds if rule else 0.0
+        expired = rule is not None and (self._expired or rule.what == "expired-certificate")
+        if expired != self._expired:
+            self._authority.renew(self._tls, expired=expired)
+            self._expired = expired
+
+    def _restart(self) -> None:
+        self.store.forget()
+        for watch in self._watches.open:
+            watch.abandon()
+        if self._server is not None:
+            self._server.reset()
 
 
 async def _body(request: web.BaseRequest) -> bytes:

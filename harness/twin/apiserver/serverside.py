@@ -6,16 +6,17 @@ Ownership is per leaf for maps and keyed lists, and whole for any other list
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from harness.twin.apiserver import validation
-from harness.twin.apiserver.errors import ApiError
+from harness.twin.apiserver import lifecycle, validation
+from harness.twin.apiserver.errors import UNKNOWN, ApiError, invalid_options
 from harness.twin.apiserver.fieldpaths import (
     SERVER_METADATA,
-    ListKeys,
     Path,
+    Shape,
     by_element,
     difference,
     fields,
@@ -23,12 +24,16 @@ from harness.twin.apiserver.fieldpaths import (
     is_key_field,
     shown,
     to_fields_v1,
+    twice,
     without,
 )
-from harness.twin.apiserver.resources import Obj, Resource
+from harness.twin.apiserver.resources import ATOMIC, Obj, Resource
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
+_BEFORE: Final = "before-first-apply"  # who wrote what was there when nobody was on record
+_KUBECTL: Final = "kubectl"
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -119,7 +124,7 @@ def created(manager: Manager, obj: Obj, time: str) -> Ownership:
 
 
 def updated(
-    own: Ownership, manager: Manager, old: Obj, new: Obj, keys: ListKeys, time: str
+    own: Ownership, manager: Manager, old: Obj, new: Obj, shape: Shape, time: str
 ) -> Ownership:
     """Ownership after a plain update: changed fields go to the one who changed them.
 
@@ -127,7 +132,7 @@ def updated(
     """
     if own.origin is not None and own.origin.manager == manager and not own.shares:
         return Ownership(own.shares, Origin(manager, new, time))
-    changed, removed = difference(old, new, keys)
+    changed, removed = difference(old, new, shape)
     shares = _taken(own.shares, manager, changed | removed)
     mine = own.shares.get(manager)
     have = mine.paths if mine else frozenset()
@@ -157,13 +162,14 @@ def _given(
     return out
 
 
-def _worked_out(own: Ownership, live: Obj, keys: ListKeys) -> Ownership:
+def _worked_out(own: Ownership, live: Obj, shape: Shape) -> Ownership:
     """Ownership with the creator's fields spelled out: what it made and nobody else owns since."""
     origin = own.origin
     if origin is None:
         return replace(own, visible=True)
     elsewhere = [s.paths for m, s in own.shares.items() if m != origin.manager]
-    paths = (fields(origin.obj, keys) & fields(live, keys)).difference(*elsewhere)
+    made = fields(origin.obj, shape, nodes=True)
+    paths = (made & fields(live, shape, nodes=True)).difference(*elsewhere)
     mine = own.shares.get(origin.manager)
     paths |= mine.paths if mine else frozenset()
     shares = _given(own.shares, origin.manager, frozenset(paths), origin.time)
@@ -175,7 +181,7 @@ def applied(
     manager: Manager,
     live: Obj,
     config: Obj,
-    keys: ListKeys,
+    shape: Shape,
     *,
     force: bool,
     time: str,
@@ -185,38 +191,37 @@ def applied(
     What the manager applied before and leaves out now goes, unless someone else owns it too.
     Raises 409 for a change to fields of others, unless ``force`` takes them.
     """
-    own = _worked_out(own, live, keys)
+    own = _worked_out(_begun(own, live, manager.api_version, time), live, shape)
     stated = _stated(config)
-    wanted = frozenset(fields(stated, keys))
+    _refuse_repetition(stated, config, shape)
+    wanted = frozenset(fields(stated, shape))
     before = own.shares.get(manager)
-    merged = _laid_over(live, stated, keys, "")
-    changed, removed = difference(live, merged, keys)
+    merged = _laid_over(live, stated, shape, "")
+    changed, removed = difference(live, merged, shape)
     if not force:
-        _refuse_conflicts(own.shares, manager, changed | removed)
+        excused = _applied_by_kubectl(live, shape) if manager.name == _KUBECTL else frozenset()
+        _refuse_conflicts(own.shares, manager, (changed | removed) - excused)
     dropped = before.paths - wanted if before else frozenset()
     others = [share.paths for m, share in own.shares.items() if m != manager]
     if dropped:
         # Laid over again, because a map that is applied empty stays when its last field goes.
         merged = _pruned(merged, dropped, [*others, wanted])
-        merged = _laid_over(merged, stated, keys, "")
-        changed, removed = difference(live, merged, keys)
+        merged = _laid_over(merged, stated, shape, "")
+        changed, removed = difference(live, merged, shape)
     shares = _taken(own.shares, manager, changed | removed)
     if before is None or before.paths != wanted:
         shares = _given(shares, manager, wanted, time)
     return merged, Ownership(shares, visible=True)
 
 
-def checked_config(resource: Resource, body: Any, name: str, manager: str) -> Obj:
-    """The configuration a client applies, with the name of the request.
+def checked_config(resource: Resource, body: Obj, name: str, manager: str) -> Obj:
+    """The configuration a client applies; its name must be the request's.
 
     Raises 400 for what is no such configuration, 422 where no manager is named.
     """
     if not manager:
-        raise ApiError(
-            422,
-            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required '
-            "for apply patch",
-        )
+        text = "Required value: is required for apply patch"
+        raise invalid_options("PatchOptions", "fieldManager", text, "FieldValueRequired")
     validation.check_shape(resource, body)
     for field in ("apiVersion", "kind"):
         if not body.get(field):
@@ -224,13 +229,8 @@ def checked_config(resource: Resource, body: Any, name: str, manager: str) -> Ob
     metadata = body.get("metadata") or {}
     if metadata.get("managedFields"):
         raise ApiError(400, "metadata.managedFields must be nil")
-    if metadata.get("name", name) != name:
-        raise ApiError(
-            400,
-            f"the name of the object ({metadata['name']}) does not match the name on the URL "
-            f"({name})",
-        )
-    return {**body, "metadata": {**metadata, "name": name}}
+    lifecycle.check_name(metadata.get("name") or "", name)
+    return body
 
 
 def applicable(resource: Resource, config: Obj, subresource: str) -> Obj:
@@ -248,6 +248,31 @@ def with_identity(merged: Obj, config: Obj) -> Obj:
     said = config["metadata"]
     identity = ("name", "namespace", "uid", "resourceVersion")
     return {**merged["metadata"], **{k: said[k] for k in identity if said.get(k)}}
+
+
+def _begun(own: Ownership, live: Obj, api_version: str, time: str) -> Ownership:
+    """Ownership of an object whose managers nobody knows: all of it was there before."""
+    if own.shares or own.origin is not None or not live:
+        return own
+    return Ownership({}, Origin(Manager(_BEFORE, UPDATE, api_version), live, time))
+
+
+def _refuse_repetition(stated: Obj, config: Obj, shape: Shape) -> None:
+    found = twice(stated, shape)
+    if found:
+        raise untyped(config, found)
+
+
+def untyped(config: Obj, why: str) -> ApiError:
+    """500, as the API answers where an applied configuration does not fit its kind."""
+    name = (config.get("metadata") or {}).get("name", "")
+    group, _, version = str(config.get("apiVersion", "")).rpartition("/")
+    return ApiError(
+        500,
+        f"failed to create typed patch object (/{name}; {group}/{version}, "
+        f"Kind={config.get('kind', '')}): {why}",
+        reason=UNKNOWN,
+    )
 
 
 def _stated(config: Obj) -> Obj:
@@ -269,17 +294,18 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _laid_over(live: Any, config: Any, keys: ListKeys, dotted: str) -> Any:
-    if isinstance(live, dict) and isinstance(config, dict):
+def _laid_over(live: Any, config: Any, shape: Shape, dotted: str) -> Any:
+    maps = isinstance(live, dict) and isinstance(config, dict)
+    if maps and shape.keys.get(dotted) != ATOMIC:
         out = dict(live)
         for name, value in config.items():
             below = f"{dotted}.{name}" if dotted else name
-            out[name] = _laid_over(live.get(name), value, keys, below)
+            out[name] = _laid_over(live.get(name), value, shape, below)
         return out
-    olds, news = by_element(live, dotted, keys), by_element(config, dotted, keys)
+    olds, news = by_element(live, dotted, shape), by_element(config, dotted, shape)
     if olds is None or news is None:
         return config
-    merged = {e: _laid_over(olds.get(e), item, keys, dotted) for e, item in news.items()}
+    merged = {e: _laid_over(olds.get(e), item, shape, dotted) for e, item in news.items()}
     return [merged.get(e, olds.get(e)) for e in _woven(list(olds), list(news))]
 
 
@@ -324,6 +350,16 @@ def _refuse_conflicts(
     ]
     if conflicts:
         raise _conflict(conflicts)
+
+
+def _applied_by_kubectl(live: Obj, shape: Shape) -> frozenset[Path]:
+    """What kubectl's client side applied last: its server side takes that over unasked."""
+    written = (live.get("metadata") or {}).get("annotations") or {}
+    try:
+        config = json.loads(written.get(_LAST_APPLIED) or "null")
+    except ValueError:
+        return frozenset()
+    return frozenset(fields(_stated(config), shape)) if isinstance(config, dict) else frozenset()
 
 
 def _conflict(conflicts: list[tuple[Manager, str]]) -> ApiError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from harness.twin.apiserver import lifecycle, listing, patching, scale, serverside, validation
@@ -85,6 +85,15 @@ class Store:
         """The latest revision; with a shared counter, that of any store that shares it."""
         return self._revisions.current
 
+    @property
+    def skew(self) -> float:
+        """By how many seconds creationTimestamps (and the server's Date) are off; 0 at first."""
+        return self._writes.skew
+
+    @skew.setter
+    def skew(self, seconds: float) -> None:
+        self._writes.skew = seconds
+
     # -- reading
 
     def get(self, resource: Resource, namespace: str, name: str) -> Obj:
@@ -94,7 +103,7 @@ class Store:
     def scale(self, resource: Resource, namespace: str, name: str) -> Obj:
         """The ``autoscaling/v1 Scale`` of an object. Raises 404, also for a kind without one."""
         self._check_subresource(resource, "scale")
-        return scale.scale_of(self.get(resource, namespace, name))
+        return scale.scale_of(self.get(resource, namespace, name), builtin=resource.builtin)
 
     def find(self, api_version: str, kind: str, namespace: str, name: str) -> Obj | None:
         """One object, or None. Raises KeyError for a kind that is not served."""
@@ -114,8 +123,12 @@ class Store:
         fields: str = "",
         limit: int = 0,
         continue_token: str = "",
+        at: int = 0,
     ) -> Listing:
-        """A list, or one page of it. Raises 400 for a bad selector or token, 410 for an old one."""
+        """A list, or one page of it; ``at`` is the revision to show it at, 0 for now.
+
+        Raises 400 for a bad selector or token, 410 for an old one.
+        """
         return listing.page(
             self._kept,
             self._kept.served(resource),
@@ -125,6 +138,7 @@ class Store:
             limit=limit,
             continue_token=continue_token,
             revision=self.revision,
+            exact=at,
         )
 
     def encoded(self, obj: Obj) -> bytes:
@@ -132,12 +146,23 @@ class Store:
         kept = self._bytes.get(id(obj))
         if kept is not None:
             return kept[1]
-        text = json.dumps(obj, separators=(",", ":"), ensure_ascii=False).encode()
+        text = _json(obj)
         # The object is kept beside its bytes, so that its id is not given to another meanwhile.
         self._bytes[id(obj)] = (obj, text)
         if len(self._bytes) > self._most_bytes:
             del self._bytes[next(iter(self._bytes))]
         return text
+
+    def items(self, resource: Resource, objects: Iterable[Obj]) -> Iterator[bytes]:
+        """The JSON of stored objects as items of a list: built-in kinds do not name their kind."""
+        if not resource.builtin:
+            yield from map(self.encoded, objects)
+            return
+        head = _json({"apiVersion": resource.api_version, "kind": resource.kind})[:-1] + b","
+        length = len(head)
+        for obj in objects:
+            text = self.encoded(obj)
+            yield b"{" + text[length:] if text.startswith(head) else _json(_headless(obj))
 
     # -- writing
 
@@ -186,30 +211,34 @@ class Store:
         content_type: str,
         subresource: str = "",
         options: Options = _PLAIN,
+        read: Callable[[Any], Any] | None = None,
     ) -> Obj:
         """Change an object by a decoded patch; server-side apply creates what is not there.
 
-        Without a resourceVersion in the patch nothing conflicts; with one it must be the current.
-        Raises 400, 404, 409, 415, 422.
+        ``read`` is given the object that the patch makes, and gives the one to be stored. Without
+        a resourceVersion in the patch nothing conflicts; with one it must be the current. Raises
+        400, 404, 409, 415, 422, 500.
         """
         resource = self._kept.served(resource)
         self._check_subresource(resource, subresource)
         if patching.media_type(content_type) == patching.APPLY_PATCH:
             return self._apply_patch(resource, namespace, name, body, subresource, options)
         old = self._read(resource, namespace, name)
-        target = scale.scale_of(old) if subresource == "scale" else old
+        whole = subresource != "scale"
+        target = old if whole else scale.scale_of(old, builtin=resource.builtin)
         new = patching.patched(resource, target, body, content_type)
         if subresource != "scale":
+            new = read(new) if read is not None else new
             validation.check_shape(resource, new, old)
         return self._write(resource, old, new, subresource, options)
 
     def delete(
         self, resource: Resource, namespace: str, name: str, *, options: Options = _PLAIN
     ) -> tuple[Obj, bool]:
-        """Delete an object: (its last state, whether it is gone).
+        """Delete an object: (its last state, whether it went at once).
 
-        It stays, marked, while finalizers, dependents in foreground deletion or a pod's grace
-        hold it. Raises 403, 404, 409.
+        It stays, marked, while finalizers, the garbage collector or a pod's grace hold it.
+        Raises 403, 404, 409.
         """
         resource = self._kept.served(resource)
         obj = self._read(resource, namespace, name)
@@ -288,6 +317,10 @@ class Store:
         """The changes of a kind after a revision. Raises 410 Expired, 504 for one to come."""
         return self._kept.journal.since(self._kept.served(resource), revision, self.revision)
 
+    def forget(self) -> None:
+        """Drop the history: whoever resumes from an earlier revision than now gets a 410."""
+        self._kept.journal.forget(self.revision)
+
     # -- the course of a write
 
     def _read(self, resource: Resource, namespace: str, name: str) -> Obj:
@@ -359,13 +392,21 @@ class Store:
             Manager(options.manager, serverside.APPLY, resource.api_version, subresource),
             live or {},
             serverside.applicable(resource, config, subresource),
-            self._writes.list_keys(resource),
+            self._writes.shape(resource),
             force=options.force,
             time=lifecycle.rfc3339(self.now()),
         )
 
     def _target(self, resource: Resource) -> Writes | ViewWrites:
         return self._writes if resource.projection is None else self._views
+
+
+def _headless(obj: Obj) -> Obj:
+    return {k: v for k, v in obj.items() if k not in ("apiVersion", "kind")}
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _key(resource: Resource, namespace: str, name: str) -> Key:
@@ -375,9 +416,8 @@ def _key(resource: Resource, namespace: str, name: str) -> Key:
 def _require_version(resource: Resource, name: str, obj: Obj) -> None:
     if not (obj.get("metadata") or {}).get("resourceVersion"):
         text = "Invalid value: 0x0: must be specified for an update"
-        raise validation.invalid(
-            resource, name, [validation.Cause("metadata.resourceVersion", text)]
-        )
+        cause = validation.Cause("metadata.resourceVersion", text)
+        raise validation.invalid(resource, name, [cause], qualified=resource.qualified)
 
 
 def _merged_metadata(old: Obj, new: Obj) -> Obj:

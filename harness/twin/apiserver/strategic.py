@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.twin.apiserver.errors import ApiError
+from harness.twin.apiserver.errors import UNKNOWN, ApiError
 from harness.twin.apiserver.resources import Obj
 
 # Lists of metadata that every kind has.
@@ -23,7 +23,8 @@ def merge(target: Obj, patch: Obj, list_keys: ListKeys) -> Obj:
     """``target`` after a strategic merge patch; untouched parts are shared with it.
 
     ``list_keys`` maps a list's dotted path to its merge key ("" for a set of scalars); any other
-    list is replaced whole. Raises 400 for a directive that is unknown or malformed.
+    list is replaced whole. Raises 500, as the API does, for a directive that is unknown and
+    for an item without its key, 400 for a directive that is malformed.
     """
     return _merge_map(target, patch, {**METADATA_KEYS, **list_keys}, "")
 
@@ -35,12 +36,12 @@ def _merge_map(target: Obj, patch: Obj, keys: ListKeys, path: str) -> Obj:
     if directive == "delete":
         return {}
     if directive != "merge":
-        raise ApiError(400, f"Unknown patch type: {directive}")
+        raise ApiError(500, f"unknown patch type: {directive} in map", reason=UNKNOWN)
     out = _retained(target, patch)
     for key, value in patch.items():
         if not key.startswith("$"):
             _merge_field(out, key, value, keys, f"{path}.{key}" if path else key)
-    _apply_list_directives(out, patch, keys, path)
+    _apply_list_directives(out, target, patch, keys, path)
     return out
 
 
@@ -66,13 +67,13 @@ def _merge_field(out: Obj, key: str, value: Any, keys: ListKeys, path: str) -> N
 def _merge_list(target: list[Any], patch: list[Any], keys: ListKeys, path: str) -> list[Any]:
     if any(isinstance(item, dict) and _is_replace(item) for item in patch):
         return [_plain(item) for item in patch if not _is_replace(item)]
-    if not keys[path]:
-        return _united(target, patch)
     name = keys[path].partition(",")[0]
+    if not name:
+        return _ordered(_united(target, patch), patch, target, name)
     out = list(target)
     for item in patch:
         _merge_item(out, item, name, keys, path)
-    return out
+    return _ordered(out, patch, target, name)
 
 
 def _united(target: list[Any], patch: list[Any]) -> list[Any]:
@@ -87,7 +88,8 @@ def _is_replace(item: Any) -> bool:
 
 def _merge_item(out: list[Any], item: Any, name: str, keys: ListKeys, path: str) -> None:
     if not isinstance(item, dict) or name not in item:
-        raise ApiError(400, f"map: {item} does not contain declared merge key: {name}")
+        text = f"map: {item} does not contain declared merge key: {name}"
+        raise ApiError(500, text, reason=UNKNOWN)
     spots = [i for i, old in enumerate(out) if isinstance(old, dict) and _same(old, item, name)]
     if item.get(_DIRECTIVE) == "delete":
         for i in reversed(spots):
@@ -102,7 +104,7 @@ def _same(a: Obj, b: Obj, name: str) -> bool:
     return name in a and bool(a[name] == b[name])
 
 
-def _apply_list_directives(out: Obj, patch: Obj, keys: ListKeys, path: str) -> None:
+def _apply_list_directives(out: Obj, target: Obj, patch: Obj, keys: ListKeys, path: str) -> None:
     for key, value in patch.items():
         if key.startswith(_DELETE):
             field = key.removeprefix(_DELETE)
@@ -113,25 +115,32 @@ def _apply_list_directives(out: Obj, patch: Obj, keys: ListKeys, path: str) -> N
             field = key.removeprefix(_ORDER)
             name = keys.get(f"{path}.{field}" if path else field, "").partition(",")[0]
             if isinstance(out.get(field), list):
-                out[field] = _ordered(out[field], _list_of(value, key), name)
+                order, before = _list_of(value, key), target.get(field)
+                out[field] = _ordered(out[field], order, before or [], name)
         elif key.startswith("$") and key not in (_DIRECTIVE, _RETAIN):
             raise ApiError(400, f"unknown strategic merge patch directive: {key}")
 
 
-def _ordered(items: list[Any], order: list[Any], name: str) -> list[Any]:
-    """The named items in the order asked for, in the places they held; others stay put."""
+def _ordered(items: list[Any], order: list[Any], before: list[Any], name: str) -> list[Any]:
+    """A merged list in the order asked for; ``before`` is the list as it was.
+
+    As in the API, what the order names and what it does not are each sorted for themselves, and
+    then woven: an item that is not named comes first where it stood before the next named one.
+    """
 
     def mark(item: Any) -> Any:
         return item.get(name) if name and isinstance(item, dict) else item
 
-    ranks = [mark(item) for item in order]
-    moved = sorted((item for item in items if mark(item) in ranks), key=_ranked(mark, ranks))
-    queue = iter(moved)
-    return [next(queue) if mark(item) in ranks else item for item in items]
-
-
-def _ranked(mark: Callable[[Any], Any], ranks: list[Any]) -> Callable[[Any], int]:
-    return lambda item: ranks.index(mark(item))
+    ranks, places = [mark(item) for item in order], [mark(item) for item in before]
+    named = sorted((i for i in items if mark(i) in ranks), key=lambda i: ranks.index(mark(i)))
+    others = [item for item in items if mark(item) not in ranks]
+    out: list[Any] = []
+    while named and others:
+        marks = mark(others[0]), mark(named[0])
+        known = all(m in places for m in marks)
+        first = known and places.index(marks[0]) < places.index(marks[1])
+        out.append((others if first else named).pop(0))
+    return [*out, *named, *others]
 
 
 def _list_of(value: Any, directive: str) -> list[Any]:

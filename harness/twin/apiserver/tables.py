@@ -44,14 +44,15 @@ def table(
     """
     include = include or "Metadata"
     if include not in INCLUDES:
-        raise ApiError(400, f'unrecognized includeObject value: "{include}"')
+        text = f"""Invalid value: "{include}": must be 'Metadata', 'Object', 'None', or empty"""
+        raise ApiError(400, f"Unable to convert to Table as requested: includeObject: {text}")
     columns = columns_of(resource)
     body: Obj = {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
         "columnDefinitions": [_definition(column) for column in columns] if headed else None,
-        "rows": [_row(columns, obj, now, include) for obj in objects],
+        "rows": [_row(resource, obj, now, include) for obj in objects],
     }
     return body
 
@@ -103,19 +104,22 @@ def _definition(column: Column) -> Obj:
     }
 
 
-def _row(columns: tuple[Column, ...], obj: Obj, now: float, include: str) -> Obj:
-    row: Obj = {"cells": [_cell(column, obj, now) for column in columns]}
+def _row(resource: Resource, obj: Obj, now: float, include: str) -> Obj:
+    # as in the API: what a custom object lacks is null, what a built-in one lacks empty
+    lacking = "" if resource.builtin else None
+    columns = columns_of(resource)
+    row: Obj = {"cells": [_cell(column, obj, now, lacking) for column in columns]}
     if include != "None":
         row["object"] = obj if include == "Object" else partial(obj)
     return row
 
 
-def _cell(column: Column, obj: Obj, now: float) -> Any:
+def _cell(column: Column, obj: Obj, now: float, lacking: str | None) -> Any:
     value = column.path(obj) if callable(column.path) else _at(obj, column.path)
     if column.type == "date":
         return _age(value, now)
     if value is None:
-        return "" if column.type == "string" else None
+        return lacking if column.type == "string" else None
     return value if column.type in ("integer", "number", "boolean") else _text(value)
 
 

@@ -17,6 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 # TLS is checked on the wall clock, the cluster lives on virtual time: valid on either.
 _NOT_BEFORE = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _NOT_AFTER = datetime.datetime(2099, 12, 31, tzinfo=datetime.UTC)
+_EXPIRED = datetime.datetime(2001, 1, 1, tzinfo=datetime.UTC)
 
 
 class Authority:
@@ -38,11 +39,17 @@ class Authority:
         """What service account tokens of this authority's clusters are signed with."""
         return _key_pem(self._key)
 
-    def server(self, hosts: Sequence[str] = ("127.0.0.1", "localhost")) -> tuple[bytes, bytes]:
-        """Certificate and key (PEM) of a server known by these names and addresses."""
+    def server(
+        self, hosts: Sequence[str] = ("127.0.0.1", "localhost"), *, expired: bool = False
+    ) -> tuple[bytes, bytes]:
+        """Certificate and key (PEM) of a server known by these names and addresses.
+
+        An expired one was good for the year 2000.
+        """
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0])])
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
-        return self._issue(name, ExtendedKeyUsageOID.SERVER_AUTH, names)
+        end = _EXPIRED if expired else _NOT_AFTER
+        return self._issue(name, ExtendedKeyUsageOID.SERVER_AUTH, names, end)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> tuple[bytes, bytes]:
         """Certificate and key (PEM) of a user: CN is its name, each O a group."""
@@ -63,6 +70,10 @@ class Authority:
         context.set_alpn_protocols(["http/1.1"])
         return context
 
+    def renew(self, context: ssl.SSLContext, *, expired: bool = False) -> None:
+        """Gives a server's context another certificate, for the connections from now on."""
+        _load(context, self.server(expired=expired))
+
     def client_context(self, user: str = "", groups: Sequence[str] = ()) -> ssl.SSLContext:
         """TLS for a client that trusts this authority, with a certificate if ``user`` is given."""
         context = ssl.create_default_context(cadata=self.ca_pem.decode())
@@ -75,12 +86,13 @@ class Authority:
         subject: x509.Name,
         purpose: x509.ObjectIdentifier,
         names: x509.SubjectAlternativeName | None,
+        end: datetime.datetime = _NOT_AFTER,
     ) -> tuple[bytes, bytes]:
         key = ec.generate_private_key(ec.SECP256R1())
         constraints = x509.BasicConstraints(ca=False, path_length=None)
         authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (
-            _builder(subject, self._name, key.public_key(), constraints)
+            _builder(subject, self._name, key.public_key(), constraints, end)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
             .add_extension(authority, critical=False)
@@ -95,6 +107,7 @@ def _builder(
     issuer: x509.Name,
     key: ec.EllipticCurvePublicKey,
     constraints: x509.BasicConstraints,
+    end: datetime.datetime = _NOT_AFTER,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -103,7 +116,7 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(_NOT_BEFORE)
-        .not_valid_after(_NOT_AFTER)
+        .not_valid_after(end)
         .add_extension(constraints, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )

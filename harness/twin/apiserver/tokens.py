@@ -42,7 +42,9 @@ class Tokens:
             raise ApiError(
                 422, "spec.boundObjectRef: Forbidden: this server binds to accounts only"
             )
-        seconds = spec.get("expirationSeconds", _USUAL)
+        seconds = spec.get("expirationSeconds")
+        if seconds is None:  # kubectl up to 1.31 sends a null
+            seconds = _USUAL
         if not isinstance(seconds, int) or seconds < _SHORTEST:
             raise ApiError(
                 422,

@@ -16,12 +16,15 @@ _NAME_PATTERN: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE_PATTERN: Final = f"({_NAME_PATTERN})?"
 
 _DNS_LABEL: Final = re.compile(_LABEL_PATTERN)
+_OLD_LABEL_PATTERN: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_OLD_LABEL: Final = re.compile(_OLD_LABEL_PATTERN)
 _SUBDOMAIN: Final = re.compile(_SUBDOMAIN_PATTERN)
 _QUALIFIED: Final = re.compile(_NAME_PATTERN)
 _LABEL_VALUE: Final = re.compile(_VALUE_PATTERN)
 
 _LONGEST_LABEL: Final = 63
 _LONGEST_SUBDOMAIN: Final = 253
+_FINALIZERS: Final = ("orphan", "foregroundDeletion", "kubernetes")
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 _SUBDOMAIN_RULE: Final = (
@@ -33,6 +36,11 @@ _LABEL_RULE: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
     "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used "
     f"for validation is '{_LABEL_PATTERN}')"
+)
+_OLD_LABEL_RULE: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+    "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', "
+    f"regex used for validation is '{_OLD_LABEL_PATTERN}')"
 )
 _QUALIFIED_RULE: Final = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
@@ -61,9 +69,13 @@ def invalid_value(field: str, value: Any, rule: str) -> Cause:
     return Cause(field, f"Invalid value: {shown}: {rule}")
 
 
-def invalid(resource: Resource, name: str, causes: list[Cause]) -> ApiError:
-    """422 for an object whose fields are wrong; there must be at least one cause."""
-    qualified = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+def invalid(resource: Resource, name: str, causes: list[Cause], *, qualified: str = "") -> ApiError:
+    """422 for an object whose fields are wrong; there must be at least one cause.
+
+    ``qualified`` is how the message names the kind, ``Kind.group`` if not given.
+    """
+    if not qualified:
+        qualified = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     texts = [f"{cause.field}: {cause.message}" for cause in causes]
     what = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     return ApiError(
@@ -147,7 +159,7 @@ def check_new(resource: Resource, obj: Obj) -> None:
     """Refuse with 422 a new object whose metadata breaks the API's rules."""
     metadata = obj["metadata"]
     causes = _name_causes(resource, metadata.get("name") or "")
-    causes += _metadata_causes(metadata, {})
+    causes += _metadata_causes(resource, metadata, {})
     if causes:
         raise invalid(resource, metadata.get("name") or "", causes)
 
@@ -157,7 +169,7 @@ def check_changed(resource: Resource, obj: Obj, old: Obj) -> None:
     metadata, before = obj["metadata"], old["metadata"]
     if metadata is before:
         return
-    causes = _metadata_causes(metadata, before)
+    causes = _metadata_causes(resource, metadata, before)
     if before.get("deletionTimestamp"):
         causes += _new_finalizers(metadata, before)
     if causes:
@@ -176,7 +188,7 @@ def _new_finalizers(metadata: Obj, before: Obj) -> list[Cause]:
     return [Cause("metadata.finalizers", text, "FieldValueForbidden")]
 
 
-def _metadata_causes(metadata: Obj, before: Obj) -> list[Cause]:
+def _metadata_causes(resource: Resource, metadata: Obj, before: Obj) -> list[Cause]:
     causes = []
     if metadata.get("labels") is not before.get("labels"):
         causes += _labels_causes(metadata.get("labels") or {})
@@ -185,7 +197,17 @@ def _metadata_causes(metadata: Obj, before: Obj) -> list[Cause]:
             causes += _key_causes("metadata.annotations", key)
     if metadata.get("ownerReferences") is not before.get("ownerReferences"):
         causes += _owner_causes(metadata.get("ownerReferences") or [])
+    if metadata.get("finalizers") is not before.get("finalizers"):
+        for name in metadata.get("finalizers") or []:
+            causes += _finalizer_causes(resource, str(name))
     return causes
+
+
+def _finalizer_causes(resource: Resource, name: str) -> list[Cause]:
+    rule = _key_fault(name)
+    if not rule and resource.builtin and "/" not in name and name not in _FINALIZERS:
+        rule = "name is neither a standard finalizer name nor is it fully qualified"
+    return [invalid_value("metadata.finalizers", name, rule)] if rule else []
 
 
 def _labels_causes(labels: dict[str, str]) -> list[Cause]:
@@ -201,7 +223,7 @@ def _labels_causes(labels: dict[str, str]) -> list[Cause]:
 @lru_cache(maxsize=4096)
 def _value_fault(value: str) -> str:
     if len(value) > _LONGEST_LABEL:
-        return f"must be no more than {_LONGEST_LABEL} bytes"
+        return f"must be no more than {_LONGEST_LABEL} characters"
     return "" if _LABEL_VALUE.fullmatch(value) else _VALUE_RULE
 
 
@@ -220,18 +242,19 @@ def _key_fault(key: str) -> str:
     if not name:
         return "name part must be non-empty"
     if len(name) > _LONGEST_LABEL:
-        return f"name part must be no more than {_LONGEST_LABEL} bytes"
+        return f"name part must be no more than {_LONGEST_LABEL} characters"
     return "" if _QUALIFIED.fullmatch(name) else _QUALIFIED_RULE
 
 
 def _owner_causes(owners: list[Any]) -> list[Cause]:
     causes = []
-    for i, owner in enumerate(owners):
+    for owner in owners:
         found = owner if isinstance(owner, dict) else {}
         for field in ("apiVersion", "kind", "name", "uid"):
             if not found.get(field):
-                where = f"metadata.ownerReferences[{i}].{field}"
-                causes.append(invalid_value(where, "", f"{field} must not be empty"))
+                word = "version" if field == "apiVersion" else field
+                where = f"metadata.ownerReferences.{field}"
+                causes.append(invalid_value(where, "", f"{word} must not be empty"))
     controllers = [o for o in owners if isinstance(o, dict) and o.get("controller") is True]
     if len(controllers) > 1:
         rule = "Only one reference can have Controller set to true"
@@ -245,8 +268,11 @@ def _name_causes(resource: Resource, name: str) -> list[Cause]:
         return [Cause("metadata.name", text, "FieldValueRequired")]
     if resource.group == _RBAC:
         rule = _segment_fault(name)
-    elif not resource.group and resource.kind in ("Namespace", "Service"):
+    elif not resource.group and resource.kind == "Namespace":
         rule = _dns_fault(name, _DNS_LABEL, _LONGEST_LABEL, _LABEL_RULE)
+        rule = "must not contain dots" if "." in name else rule
+    elif not resource.group and resource.kind == "Service":
+        rule = _dns_fault(name, _OLD_LABEL, _LONGEST_LABEL, _OLD_LABEL_RULE)
     else:
         rule = _dns_fault(name, _SUBDOMAIN, _LONGEST_SUBDOMAIN, _SUBDOMAIN_RULE)
     return [invalid_value("metadata.name", name, rule)] if rule else []
@@ -254,7 +280,7 @@ def _name_causes(resource: Resource, name: str) -> list[Cause]:
 
 def _dns_fault(name: str, pattern: re.Pattern[str], longest: int, rule: str) -> str:
     if len(name) > longest:
-        return f"must be no more than {longest} bytes"
+        return f"must be no more than {longest} characters"
     return "" if pattern.fullmatch(name) else rule
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from harness.twin.apiserver import bodies
+from harness.twin.apiserver import bodies, decoding
 from harness.twin.apiserver.builtin_kinds import is_review
 from harness.twin.apiserver.calls import (
     Answer,
@@ -15,7 +16,8 @@ from harness.twin.apiserver.calls import (
     no_such_resource,
     not_allowed,
 )
-from harness.twin.apiserver.errors import ApiError
+from harness.twin.apiserver.discovery import verbs_of
+from harness.twin.apiserver.errors import ApiError, invalid_options
 from harness.twin.apiserver.queries import delete_options, number, write_options
 from harness.twin.apiserver.resources import Obj, Resource
 from harness.twin.apiserver.reviews import Reviews
@@ -25,6 +27,17 @@ from harness.twin.apiserver.tokens import Tokens
 from harness.twin.apiserver.watching import check_reached, revision_of
 
 _STORED = ("", "status", "scale")
+_LIST = "ListOptions"
+_HANDED_BACK = frozenset(
+    {("", plural) for plural in (
+        "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "resourcequotas",
+        "serviceaccounts", "services",
+    )}
+    | {("storage.k8s.io", plural) for plural in (
+        "csidrivers", "csinodes", "storageclasses", "volumeattachments",
+    )}
+)  # fmt: skip
+"""Kinds whose deletion answers with the object, also when it is gone (Kubernetes' OpenAPI)."""
 
 
 class Verbs:
@@ -66,9 +79,8 @@ class Verbs:
         if is_review(resource):
             raise not_allowed()
         _check_list(query)
-        check_reached(self._store, revision_of(query.get("resourceVersion", "")))
-        if query.get("resourceVersionMatch") == "Exact":
-            self._check_exact(revision_of(query.get("resourceVersion", "")))
+        revision = _list_revision(query.get("resourceVersion", ""))
+        check_reached(self._store, revision)
         listing = self._store.list(
             resource,
             call.target.namespace,
@@ -76,6 +88,7 @@ class Verbs:
             fields=query.get("fieldSelector", ""),
             limit=number(query, "limit") or 0,
             continue_token=query.get("continue", ""),
+            at=revision if query.get("resourceVersionMatch") == "Exact" else 0,
         )
         metadata: Obj = {"resourceVersion": str(listing.revision)}
         if listing.continue_token:
@@ -83,10 +96,6 @@ class Verbs:
         if listing.remaining is not None:
             metadata["remainingItemCount"] = listing.remaining
         return self._listed(call, listing, metadata)
-
-    def _check_exact(self, revision: int) -> None:
-        if revision != self._store.revision:
-            raise ApiError(410, f"The resourceVersion for the provided list is too old: {revision}")
 
     def _listed(self, call: Call, listing: Listing, metadata: Obj) -> Answer:
         resource = call.target.resource
@@ -101,7 +110,7 @@ class Verbs:
             items: Iterable[bytes] = (encode(partial(obj)) for obj in listing.items)
         else:
             head = (f"{resource.kind}List", resource.api_version)
-            items = map(self._store.encoded, listing.items)
+            items = self._store.items(resource, listing.items)
         body = b'{"kind":%b,"apiVersion":%b,"metadata":%b,"items":[%b]}' % (
             encode(head[0]),
             encode(head[1]),
@@ -132,15 +141,15 @@ class Verbs:
             raise not_allowed()
         if target.resource.namespaced and not target.namespace:
             raise not_allowed()
-        obj = bodies.read_object(call.body, call.content_type)
-        options = write_options(call.query, call.agent)
+        options = write_options(call.query, call.agent, "CreateOptions")
+        obj, warnings = _sent(call, options)
         if is_review(target.resource):
             reviewed = self._reviews.answer(target.resource, obj, call.user, target.namespace)
             return document(reviewed, 201)
         stored = self._store.create(
             target.resource, obj, namespace=target.namespace, options=options
         )
-        return self._object(call, stored, 201)
+        return _warned(self._object(call, stored, 201), warnings)
 
     def _posted_below(self, call: Call) -> Answer:
         target = call.target
@@ -154,26 +163,41 @@ class Verbs:
     def _update(self, call: Call) -> Answer:
         target = call.target
         self._check_writable(call)
-        obj = bodies.read_object(call.body, call.content_type)
+        options = write_options(call.query, call.agent, "UpdateOptions")
+        obj, warnings = _sent(call, options)
         stored = self._store.replace(
             target.resource,
             target.namespace,
             target.name,
             obj,
             subresource=target.subresource,
-            options=write_options(call.query, call.agent),
+            options=options,
         )
-        return self._written(call, stored)
+        return _warned(self._written(call, stored), warnings)
 
     def _patch(self, call: Call) -> Answer:
         target = call.target
         self._check_writable(call)
         patch, media = bodies.read_patch(call.body, call.content_type)
         if media == bodies.APPLY and not call.query.get("fieldManager"):
-            raise ApiError(422, "fieldManager: Required value: is required for apply patch")
+            text = "Required value: is required for apply patch"
+            raise invalid_options("PatchOptions", "fieldManager", text, "FieldValueRequired")
         if media != bodies.APPLY and "force" in call.query:
-            raise ApiError(422, "force: Forbidden: may not be specified for non-apply patch")
+            text = "Forbidden: may not be specified for non-apply patch"
+            raise invalid_options("PatchOptions", "force", text)
+        if media == bodies.APPLY:
+            decoding.check_applied(target.resource, patch)
         created = media == bodies.APPLY and self._is_new(call)
+        options = write_options(call.query, call.agent, "PatchOptions")
+        warnings: list[str] = []
+
+        def read(made: Any) -> Any:
+            found = decoding.decoded(target.resource, made)
+            text = encode(made).decode() if found.mismatch or found.strict else ""
+            known, told = decoding.patched(text, found, options.field_validation)
+            warnings.extend(told)
+            return known
+
         stored = self._store.patch(
             target.resource,
             target.namespace,
@@ -181,9 +205,10 @@ class Verbs:
             patch,
             content_type=media,
             subresource=target.subresource,
-            options=write_options(call.query, call.agent),
+            options=options,
+            read=read,
         )
-        return self._written(call, stored, 201 if created else 200)
+        return _warned(self._written(call, stored, 201 if created else 200), warnings)
 
     def _is_new(self, call: Call) -> bool:
         target = call.target
@@ -205,13 +230,16 @@ class Verbs:
         obj, gone = self._store.delete(
             target.resource, target.namespace, target.name, options=_delete_options(call)
         )
-        if not gone:
+        resource = target.resource
+        if not gone or (resource.group, resource.plural) in _HANDED_BACK:
             return self._object(call, obj)
         return document(_success(_details(target.resource, obj)))
 
     def _delete_collection(self, call: Call) -> Answer:
         target = call.target
-        if is_review(target.resource) or (target.resource.namespaced and not target.namespace):
+        if "deletecollection" not in verbs_of(target.resource):
+            raise not_allowed()
+        if target.resource.namespaced and not target.namespace:
             raise not_allowed()
         deleted = self._store.delete_collection(
             target.resource,
@@ -231,22 +259,52 @@ class Verbs:
             raise no_such_resource()
 
 
+def _sent(call: Call, options: Options) -> tuple[Obj, Sequence[str]]:
+    """The object in a call's body as its kind knows it, and what to warn of."""
+    resource = call.target.resource
+    obj, twice = bodies.read_strictly(call.body, call.content_type)
+    if call.target.subresource == "scale" or is_review(resource):
+        return obj, ()
+    return decoding.sent(resource, decoding.decoded(resource, obj, twice), options.field_validation)
+
+
+def _warned(answer: Answer, warnings: Sequence[str]) -> Answer:
+    if not warnings:
+        return answer
+    return replace(answer, headers={**answer.headers, **decoding.header(warnings)})
+
+
 def _check_list(query: Any) -> None:
-    match = query.get("resourceVersionMatch", "")
+    match, version = query.get("resourceVersionMatch", ""), query.get("resourceVersion", "")
+    number(query, "timeoutSeconds")
     if "sendInitialEvents" in query:
-        raise _list_forbidden("sendInitialEvents", "is forbidden for list")
+        raise _forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
     if match not in ("", "Exact", "NotOlderThan"):
-        raise _list_forbidden("resourceVersionMatch", f'unsupported value "{match}"')
-    if match and not query.get("resourceVersion"):
-        raise _list_forbidden(
-            "resourceVersionMatch", "is forbidden unless resourceVersion is provided"
+        text = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        raise invalid_options(_LIST, "resourceVersionMatch", text, "FieldValueNotSupported")
+    if match and not version:
+        raise _forbidden(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden unless resourceVersion is provided",
         )
-    if match == "Exact" and query["resourceVersion"] == "0":
-        raise _list_forbidden("resourceVersionMatch", '"Exact" is forbidden for version "0"')
+    if match == "Exact" and version == "0":
+        raise _forbidden(
+            "resourceVersionMatch",
+            'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+        )
+    if query.get("continue") and version not in ("", "0"):
+        raise ApiError(400, "specifying resource version is not allowed when using continue")
 
 
-def _list_forbidden(field: str, why: str) -> ApiError:
-    return ApiError(422, f"ListOptions.meta.k8s.io is invalid: {field}: Forbidden: {why}")
+def _forbidden(field: str, why: str) -> ApiError:
+    return invalid_options(_LIST, field, f"Forbidden: {why}")
+
+
+def _list_revision(version: str) -> int:
+    try:
+        return revision_of(version)
+    except ApiError as problem:
+        raise ApiError(400, f"invalid resource version: {problem.message}") from problem
 
 
 def _delete_options(call: Call) -> Options:

@@ -96,7 +96,7 @@ class ViewWrites:
         own = self._kept.ownership.get((kind_of(resource), key), serverside.NOBODY)
         manager = Manager(name, serverside.UPDATE, resource.api_version)
         time = lifecycle.rfc3339(self._writes.now())
-        return serverside.updated(own, manager, old, tree, self._writes.list_keys(resource), time)
+        return serverside.updated(own, manager, old, tree, self._writes.shape(resource), time)
 
 
 def _named(stored: Obj, namespace: str, name: str) -> Obj:

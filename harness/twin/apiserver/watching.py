@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
+import random
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from harness.twin.apiserver.errors import ApiError
+from harness.twin.apiserver.chaos import REFUSALS, Rule
+from harness.twin.apiserver.errors import UNKNOWN, ApiError, invalid_options
+from harness.twin.apiserver.misbehave import refusal
 from harness.twin.apiserver.negotiation import PLAIN, Form
 from harness.twin.apiserver.queries import Query, boolean, number
 from harness.twin.apiserver.resources import Obj, Resource
@@ -22,6 +25,8 @@ from harness.twin.apiserver.tables import partial, table
 
 _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 _MATCH = "NotOlderThan"
+MOST_QUEUED: Final = 8192
+"""Events and bookmarks that wait for a client to read; one that lags further is let go."""
 Lines = dict[tuple[str, str, str, bool], bytes]
 
 
@@ -49,7 +54,8 @@ def following(resource: Resource, namespace: str, query: Query, form: Form) -> F
     match = query.get("resourceVersionMatch", "")
     if initial is None and match:
         raise _forbidden(
-            "resourceVersionMatch", "is forbidden for watch unless sendInitialEvents is provided"
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
         )
     if initial is not None and match != _MATCH:
         raise _forbidden(
@@ -71,25 +77,42 @@ def following(resource: Resource, namespace: str, query: Query, form: Form) -> F
 
 
 def revision_of(version: str) -> int:
-    """A resourceVersion as a number, 0 for none. ApiError 400 for one this server never gave."""
+    """A resourceVersion as a number, 0 for none. ApiError 500, as in the API, for other text."""
     if not version:
         return 0
     if not version.isascii() or not version.isdigit():
-        raise ApiError(400, f'Invalid value: "{version}": strconv.ParseUint: invalid syntax')
+        text = f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": '
+        raise ApiError(500, f"resourceVersion: {text}invalid syntax", reason=UNKNOWN)
     return int(version)
+
+
+def lifetimes(shortest: float, seed: str) -> Iterator[float]:
+    """After how many seconds each watch is to end: up to twice the shortest; 0 for never."""
+    drawn = random.Random(seed)
+    while True:
+        yield shortest * (1 + drawn.random())
 
 
 class Watch:
     """One open watch. ``asked`` says what it follows, ``user`` who opened it.
 
-    ``sent`` counts the events (not bookmarks) put on it.
+    ``sent`` counts the events (not bookmarks) put on it; those up to revision ``after`` it leaves
+    out. ``harm`` is the rule of chaos that is to
+    strike it; ``broken`` says, once it is ended, that it does not end in good order: "drop" or
+    "half-open".
     """
 
-    def __init__(self, asked: Following, user: str, store: Store) -> None:
+    def __init__(self, asked: Following, user: str, store: Store, harm: Rule | None = None) -> None:
         self.asked = asked
         self.user = user
         self.sent = 0
+        self.after = 0
         self.ended = False
+        self.broken = ""
+        self._harm = harm
+        self._silent = False
+        self._garbles = False
+        self._most: int | None = None
         self._store = store
         self._chosen = matcher(asked.resource, asked.labels, asked.fields)
         self._pending: list[bytes] = []
@@ -106,11 +129,13 @@ class Watch:
         return self._chosen is None or self._chosen(obj)
 
     def offer(self, change: Change, lines: Lines) -> bool:
-        """Puts a change on the stream if the watch follows it; True if it does.
+        """Puts a change on the stream if the watch follows it; True if it was put there.
 
         An object that enters the selection is ADDED, one that leaves it DELETED. ``lines`` keeps
         the change's encodings for the other watches that follow it.
         """
+        if change.revision <= self.after:
+            return False
         before, after = self.covers(change.old), self.covers(change.obj)
         if change.type == "DELETED":
             kind = "DELETED" if before or after else ""
@@ -121,8 +146,7 @@ class Watch:
         obj = change.obj
         if kind == "DELETED" and change.type != "DELETED" and change.old is not None:
             obj = _dated(change.old, change.revision)
-        self._event(kind, obj, lines)
-        return True
+        return self._event(kind, obj, lines)
 
     def bookmark(self, revision: int, annotations: Obj | None = None) -> None:
         """Puts a bookmark behind what is queued, if the client allows bookmarks."""
@@ -134,6 +158,26 @@ class Watch:
         for obj in objects:
             self._event("ADDED", obj, {})
 
+    def bound(self) -> None:
+        """From now on, a client that lags by more than MOST_QUEUED is let go."""
+        self._most = len(self._pending) + MOST_QUEUED
+
+    def misbehave(self) -> None:
+        """Lets the rule strike, if as many events were sent as it leaves alone."""
+        harm = self._harm
+        if harm is None or self.sent < harm.after or self.ended:
+            return
+        self._harm = None
+        if harm.what in REFUSALS:
+            self.refuse(self._refusal(harm))
+        elif harm.what == "silent":
+            self._silent = True
+        elif harm.what == "garbled":
+            self._garbles = True
+        else:
+            self.broken = "" if harm.what == "cut" else harm.what
+            self.end()
+
     def refuse(self, error: ApiError) -> None:
         """Ends the stream with an ERROR event, as a version that has expired does."""
         self._put(b'{"type":"ERROR","object":' + _json(error.status()) + b"}\n")
@@ -144,6 +188,11 @@ class Watch:
         self.ended = True
         self._wake.set()
 
+    def abandon(self) -> None:
+        """Forgets what is queued, and waits for the connection to go."""
+        self.ended = True
+        self._pending.clear()
+
     async def batch(self) -> bytes:
         """Everything queued so far, waiting for the first of it; b"" once the watch has ended."""
         while not self._pending and not self.ended:
@@ -153,18 +202,39 @@ class Watch:
         self._pending.clear()
         return data
 
-    def _event(self, kind: str, obj: Obj, lines: Lines) -> None:
+    def _refusal(self, harm: Rule) -> ApiError:
+        if harm.what != "gone":
+            return refusal(harm, lambda: ApiError(403, f'User "{self.user}" may no longer watch'))
+        if not self.sent and self.asked.version:
+            now = self._store.revision
+            return ApiError(410, f"too old resource version: {self.asked.version} ({now})")
+        return ApiError(410, "The resourceVersion for the provided watch is too old.")
+
+    def _event(self, kind: str, obj: Obj, lines: Lines) -> bool:
         key = (self.asked.form.transform, self.asked.include, kind, self._headed)
         line = lines.get(key)
         if line is None:
             line = lines[key] = self._line(kind, obj)
         self._headed = True
+        if self._garbles:
+            self._garbles = False
+            line = line[: len(line) // 2] + b"\n"
+        if not self._put(line):
+            return False
         self.sent += 1
-        self._put(line)
+        self.misbehave()
+        return True
 
-    def _put(self, line: bytes) -> None:
+    def _put(self, line: bytes) -> bool:
+        if self.ended or self._silent:
+            return False
+        if self._most is not None and len(self._pending) >= self._most:
+            # as a real API server does with a watcher whose buffer stays full: it may resume
+            self.end()
+            return False
         self._pending.append(line)
         self._wake.set()
+        return True
 
     def _line(self, kind: str, obj: Obj) -> bytes:
         asked = self.asked
@@ -215,22 +285,27 @@ class Watches:
         """The watches that are open now."""
         return tuple(watch for watches in self._by_kind.values() for watch in watches)
 
-    def add(self, asked: Following, user: str) -> Watch:
+    def add(self, asked: Following, user: str, harm: Rule | None = None) -> Watch:
         """Opens a watch with its first events queued.
 
-        ApiError 400 for a selector, 504 for a version that is still to come. A version that the
-        history no longer holds is no error here: the stream says so itself.
+        ApiError 400 for a selector. A version that the history no longer holds is no error here:
+        the stream says so itself. One that is still to come is waited for, as in the API;
+        504 for it only where it was asked for with what is there now. ``harm`` is the rule
+        of chaos that is to strike it.
         """
-        watch = Watch(asked, user, self._store)
+        watch = Watch(asked, user, self._store, harm)
         _keep_shown(self._store, asked.resource)
-        revision = revision_of(asked.version)
-        check_reached(self._store, revision)
+        revision = watch.after = revision_of(asked.version)
+        if asked.initial:
+            check_reached(self._store, revision)
+        watch.misbehave()
         try:
             self._begin(watch, revision)
         except ApiError as expired:
             if expired.code != 410:
                 raise
             watch.refuse(expired)
+        watch.bound()
         self.deliveries += watch.sent
         self._by_kind.setdefault(_key(asked.resource), []).append(watch)
         return watch
@@ -254,7 +329,7 @@ class Watches:
             watch.begin(listing.items)
             if asked.initial:
                 watch.bookmark(self._store.revision, _INITIAL_END)
-        elif revision:
+        elif 0 < revision <= self._store.revision:
             for change in self._store.since(asked.resource, revision):
                 watch.offer(change, {})
             # who resumes learns at once how far it has come, not at the next round of bookmarks
@@ -275,7 +350,7 @@ def check_reached(store: Store, revision: int) -> None:
     if revision > store.revision:
         raise ApiError(
             504,
-            f"Too large resource version: {revision}, current: {store.revision}",
+            f"Timeout: Too large resource version: {revision}, current: {store.revision}",
             details={
                 "causes": [
                     {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
@@ -311,4 +386,4 @@ def _json(value: Any) -> bytes:
 
 
 def _forbidden(field: str, why: str) -> ApiError:
-    return ApiError(422, f"ListOptions.meta.k8s.io is invalid: {field}: Forbidden: {why}")
+    return invalid_options("ListOptions", field, f"Forbidden: {why}")

@@ -9,8 +9,8 @@ from typing import Final
 from harness.twin.apiserver import deletion, lifecycle, namespaces, serverside, validation
 from harness.twin.apiserver.committed import Committed
 from harness.twin.apiserver.errors import ApiError
-from harness.twin.apiserver.fieldpaths import ListKeys, list_keys
-from harness.twin.apiserver.garbage import FOREGROUND, Collector, owner_references
+from harness.twin.apiserver.fieldpaths import Shape, shape_of
+from harness.twin.apiserver.garbage import Collector, owner_references
 from harness.twin.apiserver.identities import Identities, Revisions
 from harness.twin.apiserver.records import (
     Admission,
@@ -43,11 +43,12 @@ class Writes:
     ) -> None:
         self.kept = kept
         self.now = now
+        self.skew = 0.0
         self.revisions = revisions
         self.identities = identities
         self.admission: list[Callable[[Admission], Obj]] = []
         self._collector = Collector(kept.owners, self)
-        self._keys: dict[Kind, ListKeys] = {}
+        self._shapes: dict[Kind, Shape] = {}
 
     # -- what the garbage collector asks for
 
@@ -83,16 +84,15 @@ class Writes:
         """Commit a new object, as ``prepared`` gave it."""
         obj = self.admitted(Admission("CREATE", resource, fresh, None, ""))
         validation.check_new(resource, obj)
-        if namespaces.is_namespace(resource):
-            obj = namespaces.started(obj)
+        made, obj = obj, lifecycle.started(resource, obj)
         metadata = {**obj["metadata"], "uid": self.identities.uid()}
-        metadata["creationTimestamp"] = lifecycle.rfc3339(self.now())
+        metadata["creationTimestamp"] = lifecycle.rfc3339(self.now() + self.skew)
         if resource.generation:
             metadata["generation"] = 1
         if own is None:
             manager = Manager(options.manager, serverside.UPDATE, resource.api_version)
-            own = serverside.created(manager, obj, metadata["creationTimestamp"])
-        if own.visible:
+            own = serverside.created(manager, made, metadata["creationTimestamp"])
+        if own.visible and own.shares:
             metadata["managedFields"] = own.managed_fields()
         obj = {**obj, "metadata": metadata}
         if options.dry_run:
@@ -207,7 +207,7 @@ class Writes:
         subresource, name = writer
         manager = Manager(name, serverside.UPDATE, resource.api_version, subresource)
         time = lifecycle.rfc3339(self.now())
-        return serverside.updated(own, manager, old, tree, self.list_keys(resource), time)
+        return serverside.updated(own, manager, old, tree, self.shape(resource), time)
 
     def _with_managed_fields(
         self, tree: Obj, old: Obj, own: Ownership, known: Ownership | None
@@ -217,15 +217,18 @@ class Writes:
         fields = own.managed_fields()
         if fields == old["metadata"].get("managedFields", []):
             return tree
-        return lifecycle.with_metadata(tree, managedFields=fields)
+        metadata = {k: v for k, v in tree["metadata"].items() if k != "managedFields"}
+        if fields:
+            metadata["managedFields"] = fields
+        return {**tree, "metadata": metadata}
 
-    def list_keys(self, resource: Resource) -> ListKeys:
-        """The keyed lists of a kind, those of metadata included."""
+    def shape(self, resource: Resource) -> Shape:
+        """What is known of a kind's fields."""
         kind = kind_of(resource)
-        keys = self._keys.get(kind)
-        if keys is None:
-            keys = self._keys[kind] = list_keys(resource)
-        return keys
+        shape = self._shapes.get(kind)
+        if shape is None:
+            shape = self._shapes[kind] = shape_of(resource)
+        return shape
 
     # -- delete
 
@@ -238,24 +241,20 @@ class Writes:
         self.admitted(Admission("DELETE", resource, obj, obj, ""))
         if options.dry_run:
             return obj, not obj["metadata"].get("finalizers")
-        if options.propagation == "Orphan":
-            self._collector.orphan(obj)
-        waits = options.propagation == "Foreground" and bool(self._collector.blockers(obj))
-        plan = deletion.plan(resource, obj, options, now=self.now(), foreground=waits)
+        plan = deletion.plan(resource, obj, options, now=self.now())
         if plan is None:
             return self._remove(resource, key, obj, obj), True
         if plan is not obj:
             obj = self._commit("MODIFIED", resource, shared(plan, obj), obj)
-        return self._follow_up(resource, key, obj)
+        # The answer is the object as it was marked; what the collector then does comes after.
+        self._follow_up(resource, key)
+        return obj, False
 
-    def _follow_up(self, resource: Resource, key: Key, obj: Obj) -> tuple[Obj, bool]:
+    def _follow_up(self, resource: Resource, key: Key) -> None:
         """What an object that is going away takes with it, now that it says so."""
         if namespaces.is_namespace(resource):
             self._empty(key[1])
-        if FOREGROUND in obj["metadata"].get("finalizers", ()):
-            self._collector.delete_blockers(obj)
-        left = self.kept.table(resource).objects.get(key)
-        return (obj, True) if left is None else (left, False)
+        self._collector.begin((kind_of(resource), key))
 
     def _empty(self, namespace: str) -> None:
         for ref in list(self.kept.in_namespace(namespace)):

@@ -65,6 +65,32 @@ CARD = Resource(
 )
 
 
+CONSOLES = Resource(
+    group="subresources.kubevirt.io",
+    version="v1",
+    kind="VirtualMachineInstance",
+    plural="virtualmachineinstances",
+    stored=False,
+)
+
+
+@dataclass(eq=False)
+class ScriptedLine:
+    """A console that prints and ends when a test says so; records what was typed."""
+
+    machine: str
+    heard: Callable[[bytes], None]
+    ended: Callable[[], None]
+    typed: bytes = b""
+    left: threading.Event = field(default_factory=threading.Event)
+
+    def type(self, data: bytes) -> None:
+        self.typed += data
+
+    def leave(self) -> None:
+        self.left.set()
+
+
 @dataclass
 class ScriptedBackend:
     """Answers what a test lays out; records what it was asked."""
@@ -73,6 +99,11 @@ class ScriptedBackend:
     log: bytes = b"one\ntwo\n"
     asked: list[tuple[str, str, str, list[str], bytes]] = field(default_factory=list)
     queries: list[dict[str, str]] = field(default_factory=list)
+    readers: list[Callable[[bytes], None]] = field(default_factory=list)
+    lines: list[ScriptedLine] = field(default_factory=list)
+
+    def reads_stdin(self, argv: list[str]) -> bool:
+        return True
 
     def exec(
         self, namespace: str, pod: str, container: str, argv: list[str], stdin: bytes
@@ -85,6 +116,21 @@ class ScriptedBackend:
     def logs(self, namespace: str, pod: str, container: str, query: Mapping[str, str]) -> bytes:
         self.queries.append(dict(query))
         return self.log
+
+    def follow_logs(
+        self, namespace: str, pod: str, container: str, heard: Callable[[bytes], None]
+    ) -> Callable[[], None]:
+        self.readers.append(heard)
+        return lambda: self.readers.remove(heard)
+
+    def console(
+        self, namespace: str, name: str, heard: Callable[[bytes], None], ended: Callable[[], None]
+    ) -> ScriptedLine:
+        if name.startswith("refused"):
+            raise ApiError(400, "VMI is not running")
+        line = ScriptedLine(name, heard, ended)
+        self.lines.append(line)
+        return line
 
 
 @dataclass
@@ -141,7 +187,7 @@ class Cluster:
     def _store(self) -> Store:
         return Store(
             "twin",
-            Registry((*BUILTIN, WIDGET, CARD)),
+            Registry((*BUILTIN, WIDGET, CARD, CONSOLES)),
             now=lambda: self.now,
             revisions=Revisions(),
             identities=Identities(1),
@@ -252,6 +298,32 @@ class Cluster:
             )
 
         return self.run(edit) if made else made
+
+    def until(self, true: Callable[[], bool], seconds: float = 5.0) -> None:
+        """Waits until something is so in the server's thread."""
+
+        async def wait() -> None:
+            loop = asyncio.get_running_loop()
+            ends = loop.time() + seconds
+            while not true():
+                assert loop.time() < ends
+                turn = loop.create_future()
+                loop.call_later(0.005, turn.set_result, None)
+                await turn
+
+        self.wait(wait())
+
+    def container_is(self, status: Obj, phase: str = "Running") -> None:
+        """Gives pod web one container status."""
+
+        def change(obj: Obj) -> None:
+            obj["status"] = {"phase": phase, "containerStatuses": [status]}
+
+        self.run(
+            lambda: self.store.edit(
+                "v1", "Pod", "default", "web", change, manager="test", subresource="status"
+            )
+        )
 
     def allow(self, user: str, *rules: Obj, namespace: str = "") -> None:
         """Lets a user do what the rules say: everywhere, or in one namespace."""

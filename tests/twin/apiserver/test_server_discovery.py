@@ -111,7 +111,7 @@ def test_columns_of_a_custom_kind(cluster: Any) -> None:
     spec = {"apiVersion": "example.org/v1", "kind": "Widget"}
     cluster.make({**spec, "metadata": {"name": "w", "namespace": "default"}})
     (row,) = cells(cluster, "/apis/example.org/v1/widgets")
-    assert row == {"Name": "w", "Phase": "", "Age": "0s"}
+    assert row == {"Name": "w", "Phase": None, "Age": "0s"}
 
 
 def test_columns_of_pods(cluster: Any) -> None:

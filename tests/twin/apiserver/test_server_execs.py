@@ -63,6 +63,13 @@ def test_a_program_that_cannot_start_has_no_exit_code(cluster: Any) -> None:
     assert "ExitCode" not in json.dumps(status)
 
 
+def test_a_dropped_exec_closes_without_a_status(cluster: Any) -> None:
+    cluster.pod()
+    cluster.backend.results["x"] = ExecResult(b"half", b"err", 0, dropped=True)
+    channels, _ = frames(cluster.socket(f"{POD}/exec?command=x&stdout=1&stderr=1", V5))
+    assert channels == {1: b"half", 2: b"err", 3: b""}
+
+
 def test_what_the_backend_refuses_is_the_status(cluster: Any) -> None:
     cluster.pod()
     status = run(cluster, "command=refused&stdout=1")[2]
@@ -161,13 +168,27 @@ def test_the_container_must_be_named_where_there_are_several(cluster: Any) -> No
     assert cluster.get(f"{POD}/log?container=b").status == 200
 
 
-def test_logs_are_plain_text_and_follow_ends_where_the_log_ends(cluster: Any) -> None:
+def test_logs_are_plain_text(cluster: Any) -> None:
     cluster.pod()
     cluster.backend.log = b"\xff binary\nlast\n"
-    answer = cluster.get(f"{POD}/log?follow=true&tailLines=2")
+    answer = cluster.get(f"{POD}/log?follow=false&tailLines=2")
     assert (answer.body, answer.headers["content-type"]) == (b"\xff binary\nlast\n", "text/plain")
-    assert cluster.backend.queries == [{"follow": "true", "tailLines": "2"}]
+    assert cluster.backend.queries == [{"follow": "false", "tailLines": "2"}]
     assert cluster.ask("DELETE", f"{POD}/log").status == 405
+
+
+def test_a_container_that_has_not_started_has_no_log(cluster: Any) -> None:
+    cluster.pod()
+    waiting = {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}
+    cluster.container_is(waiting)
+    for query in ("", "?follow=true"):
+        answer = cluster.get(f"{POD}/log{query}")
+        assert answer.status == 400
+        assert answer.json["message"] == (
+            'container "main" in pod "web" is waiting to start: ContainerCreating'
+        )
+    cluster.container_is({**waiting, "lastState": {"terminated": {"exitCode": 1}}})
+    assert cluster.get(f"{POD}/log").status == 200
 
 
 def test_an_exec_is_in_the_log(cluster: Any) -> None:

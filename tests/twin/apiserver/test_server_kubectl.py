@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -161,3 +162,28 @@ def test_official_python_client(cluster: Any, config: Path) -> None:
             "example.org", "v1", "default", "widgets", yaml.safe_load(WIDGET % 1)
         )
         assert made["metadata"]["uid"]
+
+
+def test_a_log_is_followed_until_the_container_ends(cluster: Any, kubectl: Kubectl) -> None:
+    cluster.pod()
+    running = {"name": "main", "containerID": "containerd://1", "state": {"running": {}}}
+    cluster.container_is(running)
+
+    def last_words() -> None:
+        cluster.until(lambda: cluster.backend.readers != [], 9)
+        cluster.run(lambda: [heard(b"three\n") for heard in tuple(cluster.backend.readers)])
+        cluster.container_is({**running, "state": {"terminated": {"exitCode": 0}}})
+
+    speaker = threading.Thread(target=last_words)
+    speaker.start()
+    assert kubectl("logs", "-f", "web").stdout == "one\ntwo\nthree\n"
+    speaker.join(10)
+
+
+def test_kinds_that_are_nothing_but_subresources_confuse_nobody(
+    cluster: Any, kubectl: Kubectl
+) -> None:
+    assert "subresources.kubevirt.io" not in kubectl("api-resources").stdout
+    question = ("auth", "can-i", "get", "virtualmachineinstances.subresources.kubevirt.io")
+    told = kubectl(*question, "--subresource=console")
+    assert told.stdout.strip() == "yes"

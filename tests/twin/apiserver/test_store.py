@@ -207,7 +207,7 @@ def test_name_of_85_characters_is_fine_but_not_as_a_label(store: Store) -> None:
     assert store.create(POD, pod(name))["metadata"]["name"] == name
     with refused(422) as told:
         store.create(POD, pod("q", labels={"image": name}))
-    assert "must be no more than 63 bytes" in told.value.message
+    assert "must be no more than 63 characters" in told.value.message
 
 
 def test_label_that_is_no_string_cannot_be_decoded(store: Store) -> None:
@@ -542,7 +542,8 @@ def test_deleting_a_namespace_empties_it(store: Store) -> None:
     store.create(THING, thing(), namespace="a")
     store.create(THING, thing(), namespace="ab")
     store.create(POD, pod())
-    assert store.delete(NAMESPACE, "", "a")[1]
+    assert store.delete(NAMESPACE, "", "a")[0]["status"]["phase"] == "Terminating"
+    assert store.find("v1", "Namespace", "", "a") is None
     assert [obj["metadata"]["namespace"] for obj in store.all("lab.io/v1", "Thing")] == ["ab"]
     assert store.all("v1", "Pod") == []
 
