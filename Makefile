@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # Python reports those in whichever test happens to run when they are collected.
 STRICT := -W error -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
-.PHONY: help run test prove lint bench lock clean
+.PHONY: help run test prove lint bench peers lock clean
 
 help:  ## say what there is
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -31,14 +31,17 @@ lint: $(READY)  ## ruff, mypy, import-linter
 bench: $(READY)  ## print the figures of docs/performance.md
 	$(BIN)/python -m bench
 
+peers: $(READY)  ## the environments of other clients, for tests/clients (.peers, 410 MB)
+	@$(BIN)/python -m bench.peers $(ARGS)
+
 lock: $(READY)  ## resolve the dependencies anew (needs the network)
 	$(BIN)/pip install pip-tools
 	$(BIN)/pip-compile --strip-extras --generate-hashes --no-emit-index-url \
 	  --no-emit-trusted-host --no-emit-find-links --allow-unsafe --extra dev \
 	  -o requirements/lock.txt pyproject.toml
 
-clean:  ## remove the environment and the kept runs
-	rm -rf $(VENV) reports/out
+clean:  ## remove the environments and the kept runs
+	rm -rf $(VENV) .peers reports/out
 
 # the stamp is newer than what it was made from, so a second run needs no network
 $(READY): requirements/lock.txt pyproject.toml

@@ -5,7 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
-COMMANDS = ("bench.runs", "bench.twin_http", "bench.twin_clock")
+COMMANDS = (
+    "bench.runs",
+    "bench.scenarios",
+    "bench.twin_http",
+    "bench.twin_clock",
+    "bench.execs",
+    "bench.watching",
+    "bench.waits",
+)
 
 if __name__ == "__main__":
     for command in COMMANDS:

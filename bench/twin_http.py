@@ -34,6 +34,9 @@ HEAD = "{method} {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: bench\r\n{mor
 class _NoBackend:
     """A cluster that runs nothing."""
 
+    def reads_stdin(self, *_: object) -> bool:
+        return False
+
     def exec(self, *_: object) -> ExecResult:
         return ExecResult(b"", b"", 0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +15,9 @@ from tests.clients.driving import (
     Binary,
     Kubectl,
     RunningTwin,
+    ask_for_pool,
     binary_for,
     kubectls,
-    pool_request,
 )
 
 _numbers = itertools.count(1)
@@ -48,11 +47,11 @@ def newest(tmp_path_factory: pytest.TempPathFactory) -> Binary:
 
 
 @pytest.fixture(scope="session")
-def standing(newest: Binary, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTwin]:
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTwin]:
     """A twin in which pool gpu-l40s is up. What a test makes in it, it makes under its own name."""
     twin = RunningTwin(tmp_path_factory.mktemp("twin") / "standing")
     try:
-        newest.at(twin)("apply", "-f", "-", stdin=json.dumps(pool_request()))
+        ask_for_pool(twin)
         twin.advance(600)
         yield twin
     finally:

@@ -18,15 +18,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from kubernetes import client, config
 
 from harness.inventory.loading import load
 from harness.inventory.manifest import kubernetes_nodes
 
 ROOT = Path(__file__).resolve().parents[2]
+DRIVERS = Path(__file__).with_name("drivers")
 LAB = ROOT / "inventory" / "twin.yaml"
 PATIENCE = 60.0  # real seconds: a machine that is busy with other things is slow, not broken
 NAMESPACE = "tenant-hil"
 TENANT = ("--context", "tenant-lab")
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 COMPILED: dict[str, str] = {}  # where children keep compiled modules; conftest.py says
 Result = subprocess.CompletedProcess[str]
 
@@ -35,6 +38,13 @@ def kubectls() -> list[str]:
     """The binaries to prove: those of HIL_KUBECTL, else the one on PATH."""
     named = [path for path in os.environ.get("HIL_KUBECTL", "").split(":") if path]
     found = shutil.which("kubectl")
+    return named or ([found] if found else [])
+
+
+def helms() -> list[str]:
+    """The helms to prove: those of HIL_HELM, else the one on PATH."""
+    named = [path for path in os.environ.get("HIL_HELM", "").split(":") if path]
+    found = shutil.which("helm")
     return named or ([found] if found else [])
 
 
@@ -64,6 +74,19 @@ def eventually(look: Callable[[], bool], what: str) -> None:
     ends = time.monotonic() + PATIENCE
     while not look():
         assert time.monotonic() < ends, f"{what}: not in {PATIENCE:.0f} s"
+
+
+def lines_until(process: subprocess.Popen[str], last: str) -> list[str]:
+    """What a process that goes on has printed, up to a line that is ``last``."""
+    assert process.stdout is not None
+    pipe, said = process.stdout.fileno(), ""
+    while last not in said.splitlines():
+        ready, _, _ = select.select([pipe], [], [], PATIENCE)
+        part = os.read(pipe, 4096).decode() if ready else ""
+        if not part:
+            pytest.fail(f"{process.args} printed no line {last!r}, but: {said}")
+        said += part
+    return said.splitlines()
 
 
 class RunningTwin:
@@ -126,6 +149,11 @@ class RunningTwin:
     def watches(self, cluster: str, kind: str) -> int:
         return int(self.state()["watches"][cluster].get(kind, 0))
 
+    def requests(self, path: str) -> int:
+        """How many of the newest requests were for a path that ends so."""
+        newest = json.loads(self.ask("GET", "/requests")[1])["newest"]
+        return sum(one["path"].endswith(path) for one in newest)
+
     def hil(self, *argv: str, code: int = 0) -> Result:
         """Run `hil twin VERB ...` for this twin."""
         return hil("twin", *argv, "--dir", str(self.directory), code=code)
@@ -165,7 +193,9 @@ class Binary:
         return Kubectl(self, twin, context)
 
     def env(self, **more: str) -> dict[str, str]:
-        return environment(HOME=str(self.home), TERM="dumb", **more)
+        # 1.29 runs programs over a WebSocket only if told; it is the default since 1.30
+        sockets = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "true"}
+        return environment(HOME=str(self.home), TERM="dumb", **sockets, **more)
 
 
 @dataclass(frozen=True)
@@ -197,6 +227,11 @@ class Kubectl:
     def read(self, *arguments: str) -> Any:
         return json.loads(self(*arguments, "-o", "json").stdout)
 
+    def minor(self) -> int:
+        """Which 1.x this kubectl is."""
+        told = json.loads(self("version", "--client", "-o", "json").stdout)
+        return int(told["clientVersion"]["minor"].rstrip("+"))
+
     def on(self, *context: str) -> Kubectl:
         """The same kubectl on another cluster."""
         return replace(self, context=context)
@@ -221,6 +256,31 @@ def binary_for(path: str, home: Path) -> Binary:
 def pool_request(pool: str = "gpu-l40s") -> dict[str, Any]:
     """The CR of a pool of the shipped inventory, without our labels."""
     return kubernetes_nodes(load(LAB), pool)
+
+
+def api(twin: RunningTwin, context: str = "management") -> Any:
+    """A cluster of the twin, by the client that the harness itself has: no kubectl is needed."""
+    return config.new_client_from_config(str(twin.kubeconfig), context)
+
+
+def ask_for_pool(twin: RunningTwin) -> None:
+    """Make the pool as `kubectl apply` makes it, with what was applied in an annotation."""
+    request = pool_request()
+    request["metadata"]["annotations"] = {}
+    applied = json.dumps(request, sort_keys=True, separators=(",", ":")) + "\n"
+    metadata = {**request["metadata"], "annotations": {LAST_APPLIED: applied}}
+    group, version = request["apiVersion"].split("/")
+    where = (group, version, NAMESPACE, "kubernetesnodeses")
+    pools = client.CustomObjectsApi(api(twin))
+    pools.create_namespaced_custom_object(*where, {**request, "metadata": metadata})
+
+
+def make_namespace(twin: RunningTwin, name: str) -> None:
+    """A namespace in both clusters; in the tenant's, privileged pods may be made in it."""
+    labels = {"pod-security.kubernetes.io/enforce": "privileged"}
+    for context in ("management", "tenant-lab"):
+        body = {"metadata": {"name": name, "labels": labels}}
+        client.CoreV1Api(api(twin, context)).create_namespace(body)
 
 
 def config_map(name: str, namespace: str, **data: str) -> str:

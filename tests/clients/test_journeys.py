@@ -16,7 +16,26 @@ VANILLA = "ce4c980550dd2ab1b17bbf2b08801c7eb59418eafe8f279833297925d67c7515"
 CARD = "nvidia.com/AD102GL_L40S"
 HERE = ("-n", NAMESPACE)
 WEBHOOK = 'admission webhook "vtalosconfigtemplate.cluster.x-k8s.io" denied the request'
-GUEST = frozenset({"modules-live", "kernel-module-order", "nvlink-param", "driver-sees-gpu"})
+GUEST = frozenset(
+    {
+        "cdi-injection",
+        "cdi-spec",
+        "cuda-runs",
+        "driver-sees-gpu",
+        "early-pod-unserved",
+        "fabric-state",
+        "gpu-advertised",
+        "host-driver-accepted",
+        "kernel-module-order",
+        "module-flavour",
+        "modules-live",
+        "nvlink-param",
+    }
+)
+WORKERS = frozenset({"no-hidden-helper", "no-roll", "operator-live", "vfio-bound"})
+CHART = frozenset(
+    {"kernel-modules-refused", "kernel-modules-verbatim", "operator-default", "rollout"}
+)
 RENDERED = frozenset(
     {
         "spec-read-back",
@@ -26,7 +45,8 @@ RENDERED = frozenset(
         "schematic-consistent",
     }
 )
-CLAIMS = GUEST | RENDERED | {"node-joins", "passthrough"}
+CLAIMS = GUEST | WORKERS | CHART | RENDERED | {"node-joins", "passthrough"}
+UNADVERTISED = frozenset({"cdi-spec", "gpu-advertised", "host-driver-accepted"})
 # An editor: takes the card's entry out of the list of devices that guests may be given.
 FORBID = f"""
 import pathlib, sys, yaml
@@ -111,11 +131,12 @@ def left_standing(lab: Kubectl) -> None:
 
 
 MODULES_GONE = {
-    "broken": frozenset({"render-modules", "modules-live", "driver-sees-gpu"}),
-    "unknown": frozenset(
-        {"render-module-order", "render-module-params", "kernel-module-order", "nvlink-param"}
-    ),
-    "holds": frozenset({"node-joins", "passthrough", "spec-read-back", "schematic-consistent"}),
+    "broken": UNADVERTISED | {"render-modules", "modules-live", "driver-sees-gpu"},
+    "unknown": GUEST - UNADVERTISED - {"modules-live", "driver-sees-gpu"}
+    | {"render-module-order", "render-module-params"},
+    "holds": WORKERS
+    | CHART
+    | {"node-joins", "passthrough", "spec-read-back", "schematic-consistent"},
 }
 
 
@@ -158,9 +179,10 @@ def test_another_schematic_before_the_first_boot(lab: Kubectl, tmp_path: Path) -
     file = tmp_path / "lab.yaml"
     file.write_text(yaml.safe_dump(inventory))
     assert driven(lab, tmp_path / "out", "--lab", str(file)) == {
-        "broken": frozenset({"modules-live"}),
-        "unknown": GUEST - {"modules-live"},  # that image has no driver, and no nvidia-smi
-        "holds": RENDERED | {"node-joins", "passthrough"},
+        "broken": UNADVERTISED | {"modules-live"},
+        # that image has no driver, and no nvidia-smi
+        "unknown": GUEST - UNADVERTISED - {"modules-live"},
+        "holds": RENDERED | WORKERS | CHART | {"node-joins", "passthrough"},
     }
     left_standing(lab)
 
@@ -176,7 +198,7 @@ def test_a_card_taken_out_of_the_kubevirt_cr(lab: Kubectl, tmp_path: Path) -> No
     ask_for_pool(lab)
     assert driven(lab, tmp_path / "out") == {
         "broken": frozenset({"node-joins", "passthrough"}),
-        "unknown": GUEST,
-        "holds": RENDERED,
+        "unknown": GUEST | WORKERS,
+        "holds": RENDERED | CHART,
     }
     left_standing(lab)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tests.clients.driving import NAMESPACE, Kubectl, config_map, eventually, finish
+from tests.clients.driving import NAMESPACE, Kubectl, config_map, eventually, finish, lines_until
 
 IN_SPACE = ("-n", NAMESPACE)
 
@@ -82,9 +82,22 @@ def test_watching_shows_each_change_as_it_happens(lab: Kubectl, namespace: str) 
     assert finish(watching).stdout == ""
 
 
+def test_watching_while_time_moves(tenant: Kubectl, unique: str) -> None:
+    tenant("create", "namespace", unique)
+    before = tenant.twin.watches("tenant-lab", "Pod")
+    phases = "jsonpath={.status.phase}{'\\n'}"
+    watching = tenant.start("get", "pods", "-n", unique, "--watch-only", "-o", phases)
+    eventually(lambda: tenant.twin.watches("tenant-lab", "Pod") > before, "a watch")
+    tenant("run", "one", "--image=busybox", "-n", unique)
+    tenant.twin.advance(60)
+    seen = lines_until(watching, "Running")
+    assert list(dict.fromkeys(seen)) == ["Pending", "Running"]
+    watching.terminate()
+    finish(watching)
+
+
 def test_describe(lab: Kubectl, tenant: Kubectl) -> None:
     told = tenant("describe", "nodes").stdout
-    assert "nvidia.com/gpu" not in told.partition("Allocatable:")[0]
     assert "KubeletReady" in told
     assert "Provider ID" in told or "ProviderID" in told
     launcher = lab("describe", "pods", *IN_SPACE, "-l", "kubevirt.io=virt-launcher").stdout

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import json
 
-from tests.clients.driving import Kubectl, config_map, eventually, finish
+import pytest
 
+from tests.clients.driving import NAMESPACE, Kubectl, config_map, eventually, finish
+
+POOLS = ("-n", NAMESPACE)
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -36,6 +39,54 @@ def test_wait_for_a_condition_while_time_is_moved(tenant: Kubectl, unique: str) 
     tenant.twin.advance(60)
     assert "condition met" in finish(gone).stdout
     assert "NotFound" in tenant("get", *here, code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "until", "count"),
+    [
+        (("nodes", "--all"), "condition=Ready", 3),
+        (("nodes", "-l", "kubernetes.io/hostname=hv-2"), "condition=Ready=true", 1),
+        (("nodes", "--all"), "condition=Ready=True", 3),
+        (("kubernetesnodes/lab-gpu-l40s", *POOLS), "condition=Ready", 1),
+        (("md/kubernetes-lab-gpu-l40s", *POOLS), "jsonpath={.status.readyReplicas}=1", 1),
+        (("vmi", "--all", *POOLS), "jsonpath={.status.phase}=Running", 1),
+        (("hr/kubernetes-lab", *POOLS), "jsonpath={.status.conditions[0].status}=True", 1),
+    ],
+)
+def test_what_is_so_already_is_not_waited_for(
+    lab: Kubectl, what: tuple[str, ...], until: str, count: int
+) -> None:
+    met = lab("wait", *what, f"--for={until}", "--timeout=20s").stdout.splitlines()
+    assert len(met) == count
+    assert all(line.endswith(" condition met") for line in met)
+
+
+def test_wait_for_a_value_whatever_it_is(tenant: Kubectl) -> None:
+    if tenant.minor() < 31:
+        pytest.skip("before 1.31 a value has to be named")
+    nodes = ("wait", "nodes", "--all", "--timeout=20s")
+    assert " met\n" in tenant(*nodes, "--for=jsonpath={.spec.providerID}").stdout
+    cut = ("wait", "nodes", "--all", "--timeout=1s")
+    assert "timed out" in tenant(*cut, "--for=jsonpath={.spec.unschedulable}", code=1).stderr
+
+
+def test_wait_until_it_is_created(lab: Kubectl, namespace: str) -> None:
+    if lab.minor() < 31:
+        pytest.skip("before 1.31 there is no --for=create")
+    here = ("cm/late", "-n", namespace)
+    waiting = lab.start("wait", *here, "--for=create", "--timeout=50s")
+    path = f"/namespaces/{namespace}/configmaps/late"
+    eventually(lambda: lab.twin.requests(path) > 1, "it asks again and again")
+    lab("create", "configmap", "late", "-n", namespace)
+    assert finish(waiting).stdout == "configmap/late condition met\n"
+
+
+def test_wait_for_what_is_not_there(lab: Kubectl, namespace: str) -> None:
+    here = ("cm/none", "-n", namespace, "--timeout=5s")
+    assert lab("wait", *here, "--for=delete").returncode == 0
+    assert "NotFound" in lab("wait", *here, "--for=jsonpath={.data.a}=b", code=1).stderr
+    nothing = lab("wait", "pods", "--all", "-n", namespace, "--for=condition=Ready", code=1)
+    assert "no matching resources found" in nothing.stderr
 
 
 def test_wait_gives_up_in_real_time(lab: Kubectl, namespace: str) -> None:

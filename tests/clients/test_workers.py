@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.clients.driving import NAMESPACE, Binary, Kubectl, RunningTwin, pool_request
+from tests.clients.driving import (
+    NAMESPACE,
+    Binary,
+    Kubectl,
+    RunningTwin,
+    eventually,
+    finish,
+    pool_request,
+)
 
 
 def shell(tenant: Kubectl, namespace: str) -> str:
@@ -85,6 +93,27 @@ def test_a_log_is_cut_as_asked(newest: Binary, twin: Callable[..., RunningTwin])
     assert lab(*log, "--limit-bytes=5").stdout == "prere"
     for asked in (("--previous",), ("--timestamps",), ("--since=1s",)):
         assert "Error from server (BadRequest)" in lab(*log, *asked, code=1).stderr
+
+
+def test_a_log_is_followed_until_its_container_ends(
+    newest: Binary, twin: Callable[..., RunningTwin]
+) -> None:
+    lab = newest.at(twin())
+    lab("apply", "-f", "-", stdin=json.dumps(pool_request()))
+    job = ("-n", NAMESPACE, "-l", "cozystack.io/talos-reconcile")
+    for _ in range(60):
+        lab.twin.advance(1)
+        if lab("get", "pods", *job, "-o", "jsonpath={.items[*].status.phase}").stdout == "Running":
+            break
+    (name,) = lab("get", "pods", *job, "-o", "name").stdout.split()
+    following = lab.start("logs", "-f", "-n", NAMESPACE, name)
+    eventually(lambda: lab.twin.requests(f"/{name.removeprefix('pod/')}/log") > 0, "it follows")
+    assert following.poll() is None  # its container runs
+    lab.twin.advance(60)
+    ended = finish(following)
+    lines = ended.stdout.splitlines()
+    assert (ended.returncode, lines[0]) == (0, "prerequisites are there")
+    assert lines[-1].endswith(" serverside-applied")
 
 
 def test_who_may_do_what(lab: Kubectl, namespace: str, tmp_path: Path) -> None:

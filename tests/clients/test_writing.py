@@ -44,6 +44,44 @@ def test_a_server_side_conflict_names_field_and_manager(
     assert data(lab, namespace) == {"size": "2"}
 
 
+def managers(lab: Kubectl, namespace: str) -> list[str]:
+    shown = ("get", "cm", "cm", "-n", namespace, "--show-managed-fields")
+    return [entry["manager"] for entry in lab.read(*shown)["metadata"].get("managedFields", [])]
+
+
+def test_who_moves_from_client_to_server_has_no_conflict_with_himself(
+    lab: Kubectl, namespace: str
+) -> None:
+    lab("apply", "-f", "-", stdin=config_map("cm", namespace, size="1", kind="a"))
+    server = ("apply", "--server-side", "-f", "-")
+    moved = lab(*server, stdin=config_map("cm", namespace, size="2"))
+    assert moved.stdout == "configmap/cm serverside-applied\n"
+    assert data(lab, namespace) == {"size": "2"}  # what is no longer applied is gone
+    assert managers(lab, namespace).count("kubectl") == 1
+
+
+def test_two_may_apply_the_same_and_part_again(lab: Kubectl, namespace: str) -> None:
+    mine = ("apply", "--server-side", "--field-manager", "me", "-f", "-")
+    yours = ("apply", "--server-side", "--field-manager", "you", "-f", "-")
+    lab(*mine, stdin=config_map("cm", namespace, shared="1", mine="1"))
+    lab(*yours, stdin=config_map("cm", namespace, shared="1", yours="1"))
+    assert managers(lab, namespace) == ["me", "you"]
+    lab(*mine, stdin=config_map("cm", namespace, mine="1"))
+    assert data(lab, namespace) == {"shared": "1", "mine": "1", "yours": "1"}
+    lab(*yours, stdin=config_map("cm", namespace, shared="2", yours="1"))  # yours alone now
+    assert data(lab, namespace)["shared"] == "2"
+
+
+def test_every_field_in_conflict_is_named(lab: Kubectl, namespace: str) -> None:
+    lab("apply", "--server-side", "-f", "-", stdin=config_map("cm", namespace, a="1", b="1"))
+    other = ("apply", "--server-side", "--field-manager", "other", "-f", "-")
+    refused = lab(*other, stdin=config_map("cm", namespace, a="2", b="2"), code=1).stderr
+    assert "Apply failed with 2 conflicts" in refused
+    for field in (".data.a", ".data.b"):
+        assert field in refused
+    assert "--force-conflicts" in refused  # kubectl's advice, which it gives for a Conflict only
+
+
 def test_the_three_kinds_of_patch(lab: Kubectl, namespace: str) -> None:
     lab("apply", "-f", "-", stdin=config_map("cm", namespace, a="1", b="2"))
     patch = ("patch", "cm", "cm", "-n", namespace, "-p")
@@ -114,18 +152,7 @@ def test_a_dry_run_changes_nothing(lab: Kubectl, namespace: str) -> None:
     assert "NotFound" in lab("get", "cm", "cm", "-n", namespace, code=1).stderr
 
 
-def test_what_the_twin_cannot_do_it_refuses(lab: Kubectl, namespace: str) -> None:
-    names = {"kind": "Widget", "plural": "widgets"}
-    kind = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.org"},
-        "spec": {"group": "example.org", "names": names, "scope": "Namespaced", "versions": []},
-    }
-    refused = lab("create", "-f", "-", stdin=json.dumps(kind), code=1).stderr
-    assert "this server serves a fixed set of kinds" in refused
-    deployment = ("create", "deployment", "d", "--image=x", "-n", namespace)
-    assert "does not read apps/v1 Deployment in protobuf" in lab(*deployment, code=1).stderr
+def test_a_value_of_another_type_is_refused(lab: Kubectl) -> None:
     replicas = ("patch", "md", "kubernetes-lab-gpu-l40s", "-n", NAMESPACE, "--type", "merge", "-p")
     ill = lab(*replicas, '{"spec":{"replicas":"many"}}', code=1).stderr
     assert "spec.replicas in body must be of type number" in ill

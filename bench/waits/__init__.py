@@ -1,0 +1,1 @@
+"""The comparison of how tools wait for Kubernetes state: `python -m bench.waits --help`."""
