@@ -5,14 +5,16 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from harness.twin.faults import images, placement, rendering
+from harness.twin.faults import evidence, images, operator, placement, rendering, rolling
 from harness.twin.faults.model import Fault
 
 if TYPE_CHECKING:
     from harness.twin.world.world import World
 
 FAULTS: dict[str, Fault] = {
-    fault.id: fault for fault in (*rendering.FAULTS, *images.FAULTS, *placement.FAULTS)
+    fault.id: fault
+    for family in (placement, rendering, images, rolling, operator, evidence)
+    for fault in family.FAULTS
 }
 
 

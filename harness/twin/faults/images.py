@@ -1,17 +1,24 @@
-"""Faults of what is in the image and of how the kernel takes it."""
+"""Faults of what is in the image, of how the kernel takes it, and of the boot that waits for it."""
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.resources import Obj
-from harness.twin.apiserver.store import Admission
-from harness.twin.faults.model import GPU_POOLS, Fault
-from harness.twin.faults.rendering import NOTHING_LOADED
-from harness.twin.world.guest import Guest
+from harness.twin.faults.consequences import (
+    BLIND_WITHOUT_DRIVER,
+    NO_DRIVER,
+    NOT_VALIDATED,
+    UNSERVED,
+    WAITS_FOR_DRIVER,
+)
+from harness.twin.faults.model import ALL_POOLS, GPU_POOLS, Fault
+from harness.twin.faults.requests import MANAGER, guests, has_cards, pools_written, schematic
+from harness.twin.world.guests import TRUSTD
+from harness.twin.world.hosts import GB202, H100
 from harness.twin.world.images import NVIDIA_NONFREE, NVIDIA_OPEN, VANILLA
+from harness.twin.world.services import CDI_GEN
 
 if TYPE_CHECKING:
     from harness.twin.world.world import World
@@ -21,29 +28,14 @@ CARD_APPEARS_AT = 12.0
 """Seconds of uptime: after the module controller's first attempts, before the node is Ready."""
 
 
-def _ask_for_vanilla(world: World) -> None:
-    """Whoever writes pools with cards names the charts' own default schematic for them."""
-
-    def rewrite(admission: Admission) -> Obj:
-        asked = admission.obj
-        if admission.resource.kind != "KubernetesNodes" or admission.subresource:
-            return asked
-        if admission.verb == "DELETE" or not (asked.get("spec") or {}).get("gpus"):
-            return asked
-        written = copy.deepcopy(asked)
-        written["spec"].setdefault("talos", {})["schematicID"] = VANILLA
-        for image in (written["spec"].get("osImage") or {}).values():
-            image["schematicID"] = VANILLA
-        return written
-
-    world.management.admission.append(rewrite)
+def _has_gb202(spec: Obj) -> bool:
+    return any(one.get("name") == GB202 for one in spec.get("gpus") or ())
 
 
-def _build_proprietary(world: World) -> None:
-    proprietary = world.factory.image(NVIDIA_NONFREE, "v1.13.6").modules
+def _build_without_modules(world: World) -> None:
+    """The factory's build of the NVIDIA schematic names the extension and lacks its files."""
     extensions = world.factory.extensions(NVIDIA_OPEN)
-    changed = {name: proprietary[name] for name in NVIDIA_MODULES}
-    world.factory.register(extensions, modules=dict(changed))
+    world.factory.register(extensions, modules=dict.fromkeys(NVIDIA_MODULES))
 
 
 def _pull_nvidia_in_early(world: World) -> None:
@@ -56,12 +48,23 @@ def _pull_nvidia_in_early(world: World) -> None:
 
 def _load_nvidia_late(world: World) -> None:
     world.factory.without_edge(NVIDIA_OPEN, "nvidia_uvm", "nvidia")
+    guests(lambda guest: guest.hold_card_until(CARD_APPEARS_AT))(world)
 
-    def hold(guest: Guest, machine: Obj) -> None:
-        del machine
-        guest.hold_card_until(CARD_APPEARS_AT)
 
-    world.on_guest.append(hold)
+def _sxm_without_parameter(world: World) -> None:
+    """The hosts have H100 SXM boards under the names of other cards; the chart drops parameters."""
+    world.chart = replace(world.chart, drop_parameters=True)
+    world.hosts.cards = tuple(replace(card, board=H100) for card in world.hosts.cards)
+
+
+def _close_trustd(world: World) -> None:
+    """The Service of the tenant's control plane lacks the port at which apid's certificate is."""
+
+    def change(service: Obj) -> None:
+        ports = service["spec"]["ports"]
+        service["spec"]["ports"] = [port for port in ports if port["port"] != TRUSTD]
+
+    world.management.edit("v1", "Service", "tenant-hil", "kubernetes-lab", change, manager=MANAGER)
 
 
 FAULTS = (
@@ -69,13 +72,25 @@ FAULTS = (
         id="module-missing-from-image",
         sentence="A pool with cards boots the vanilla schematic, which has no NVIDIA extension.",
         seen="the modules are declared; the module controller fails on each and tries again; no "
-        "nvidia-smi, and no NVIDIA service that the boot would wait for",
+        "nvidia-smi, and no NVIDIA service that the boot would wait for: the uptime is fine",
         wrong_diagnosis="the chart did not render the list",
-        breaks=frozenset({"modules-live"}),
-        blinds=NOTHING_LOADED | {"driver-sees-gpu"},
+        breaks=NO_DRIVER,
+        blinds=BLIND_WITHOUT_DRIVER | {"driver-sees-gpu"},
         where=GPU_POOLS,
-        edit=_ask_for_vanilla,
+        edit=pools_written(schematic(VANILLA), of=has_cards),
         source="TAL",
+    ),
+    Fault(
+        id="gpu-label-without-driver",
+        sentence="The image's NVIDIA extension has no kernel modules in it; the Node says gpu=on.",
+        seen="label gpu=on from the configuration, NFD's and the operator's labels; no allocatable "
+        "nvidia.com/gpu; each module not found; NVIDIA's services wait, and the boot with them",
+        wrong_diagnosis="a label that says GPU means a GPU",
+        breaks=NO_DRIVER | WAITS_FOR_DRIVER,
+        blinds=BLIND_WITHOUT_DRIVER,
+        where=GPU_POOLS,
+        edit=_build_without_modules,
+        source="gpu_path section 7, TAL",
     ),
     Fault(
         id="params-lost-to-dependency",
@@ -88,13 +103,41 @@ FAULTS = (
         source="TAL, NKM (inferred)",
     ),
     Fault(
+        id="nvlink-not-disabled-sxm",
+        sentence="The cards are SXM boards without their NVSwitches, under PCIe cards' names, and "
+        "the chart drops the parameter that turns NVLink off.",
+        seen="10de:2330 on the hosts and in the guest, which no pool of this lab asks for; "
+        "nvidia-smi -L fine, allocatable fine; Fabric State In Progress; every CUDA call: system "
+        "not yet initialized",
+        wrong_diagnosis="a broken CUDA image",
+        breaks=frozenset(
+            {
+                "cuda-runs",
+                "fabric-state",
+                "host-driver-accepted",
+                "kernel-modules-verbatim",
+                "nvlink-param",
+                "passthrough",
+                "render-module-params",
+                "rollout",
+            }
+        ),
+        blinds=frozenset({"vfio-bound"}),
+        where=GPU_POOLS,
+        edit=_sxm_without_parameter,
+        source="S-GPO",
+    ),
+    Fault(
         id="blackwell-proprietary-module",
-        sentence="The image carries the proprietary modules, which do not drive a Blackwell card.",
-        seen="modules Live, /dev/nvidia0 there; nvidia-smi says No devices found; dmesg is clean",
+        sentence="The Blackwell pool's schematic carries the proprietary modules, which do not "
+        "drive such a card.",
+        seen="modules Live, /dev/nvidia0 there; nvidia-smi says No devices found; dmesg is clean; "
+        "nothing is advertised",
         wrong_diagnosis="passthrough or CDI",
-        breaks=frozenset({"driver-sees-gpu"}),
+        breaks=NOT_VALIDATED | {"driver-sees-gpu", "module-flavour", "cdi-spec"},
+        blinds=UNSERVED | {"fabric-state"},
         where=("gpu-gb202",),
-        edit=_build_proprietary,
+        edit=pools_written(schematic(NVIDIA_NONFREE), of=_has_gb202),
         source="S-DOC",
     ),
     Fault(
@@ -106,5 +149,50 @@ FAULTS = (
         where=GPU_POOLS,
         edit=_load_nvidia_late,
         source="gpu_path section 2 (inferred)",
+    ),
+    Fault(
+        id="cdi-gen-not-finished",
+        sentence="The service that writes the node's CDI file never finishes.",
+        seen="/run/cdi/nvidia.yaml missing, ext-nvidia-cdi-gen Waiting; the device plugin's own "
+        "file is there, and pods are served by it; after 70 minutes the boot is given up",
+        wrong_diagnosis="Could not locate lines in its log, which a healthy node has too",
+        breaks=frozenset({"cdi-spec", "uptime"}),
+        where=GPU_POOLS,
+        edit=guests(lambda guest: guest.services.hold(CDI_GEN, "nvidia-ctk to succeed")),
+        source="EXT",
+    ),
+    Fault(
+        id="validator-preinstalled-not-detected",
+        sentence="An older image has no /usr/bin/nvidia-smi, where the validator looks.",
+        seen="driver-validation loops: No pre-installed driver detected on the host; nvidia-smi "
+        "works in the host's root",
+        wrong_diagnosis="DRIVER_ROOT has to be set, which the validator does not read",
+        breaks=NOT_VALIDATED,
+        blinds=UNSERVED,
+        where=GPU_POOLS,
+        edit=guests(lambda guest: guest.root.lacking.add("/usr/bin/nvidia-smi")),
+        source="GPO",
+    ),
+    Fault(
+        id="nvidia-schematic-no-gpu",
+        sentence="The NVIDIA schematic is set for the whole cluster, pools without a card too.",
+        seen="HelmRelease, Machine, VMI and Node green, VMI and launcher unchanged, port 50001 "
+        "there; another boot id about every 4206 s; all pods of a node restart together; "
+        "ext-nvidia-persistenced waits for a driver",
+        wrong_diagnosis="out of memory: the 96 % are page cache",
+        breaks=frozenset({"uptime"}),
+        where=("plain",),
+        edit=pools_written(schematic(NVIDIA_OPEN), of=lambda spec: not has_cards(spec)),
+        source="S-DOC",
+    ),
+    Fault(
+        id="apid-port-50001-missing",
+        sentence="The Service of the tenant's control plane lacks port 50001.",
+        seen="every pool reboots about every 4206 s; apid waits for its certificate; talosctl dead",
+        wrong_diagnosis="the schematic",
+        breaks=frozenset({"uptime"}),
+        where=ALL_POOLS,
+        edit=_close_trustd,
+        source="S-DOC",
     ),
 )

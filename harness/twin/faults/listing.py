@@ -9,6 +9,7 @@ from harness.twin.faults.catalogue import FAULTS, UnknownFault, find
 from harness.twin.faults.model import Fault
 
 USER_MISTAKE = 2
+HARMLESS = "by design: whoever takes it for a fault is mistaken, and every claim must hold"
 
 
 def show(name: str) -> int:
@@ -31,8 +32,9 @@ def described(fault: Fault) -> dict[str, str]:
         "what": fault.sentence,
         "seen": fault.seen,
         "tempting": fault.wrong_diagnosis,
-        "breaks": ", ".join(sorted(fault.breaks)),
+        "breaks": ", ".join(sorted(fault.breaks)) or "nothing",
         "blinds": ", ".join(sorted(fault.blinds)) or "nothing",
+        **({"harmless": HARMLESS} if fault.harmless else {}),
         "where": ", ".join(fault.where),
         "source": fault.source,
     }

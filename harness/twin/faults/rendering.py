@@ -3,44 +3,41 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.resources import Obj
-from harness.twin.apiserver.store import Admission
-from harness.twin.faults.model import GPU_POOLS, Fault
+from harness.twin.faults.consequences import (
+    BLIND_WITHOUT_DRIVER,
+    NO_DRIVER,
+    NOTHING_DECLARED,
+    WAITS_FOR_DRIVER,
+)
+from harness.twin.faults.model import ALL_POOLS, GPU_POOLS, Edit, Fault
+from harness.twin.faults.requests import chart, has_cards, pools_written
 from harness.twin.world.images import VANILLA
 
 if TYPE_CHECKING:
     from harness.twin.world.world import World
 
-NOTHING_DECLARED = frozenset({"render-module-order", "render-module-params"})
-NOTHING_LOADED = frozenset({"kernel-module-order", "nvlink-param"})
+NOT_DECLARED = NO_DRIVER | WAITS_FOR_DRIVER | {"render-modules"}
+FIELD_IGNORED = frozenset({"kernel-modules-refused", "kernel-modules-verbatim", "rollout"})
 
 
-def _chart(**change: Any) -> Callable[[World], None]:
-    def edit(world: World) -> None:
-        world.chart = replace(world.chart, **change)
-
-    return edit
-
-
-def _client_writes(modules: list[Obj]) -> Callable[[World], None]:
+def _client_writes(modules: list[Obj]) -> Edit:
     """A client between user and API that fills in kernelModules for pools with cards."""
 
-    def rewrite(admission: Admission) -> Obj:
-        asked = admission.obj
-        if admission.resource.kind != "KubernetesNodes" or admission.subresource:
-            return asked
-        spec = asked.get("spec") or {}
-        if admission.verb == "DELETE" or not spec.get("gpus") or "kernelModules" in spec:
-            return asked
-        written = copy.deepcopy(asked)
-        written["spec"]["kernelModules"] = copy.deepcopy(modules)
-        return written
+    def left_out(spec: Obj) -> bool:
+        return has_cards(spec) and "kernelModules" not in spec
 
-    return lambda world: world.management.admission.append(rewrite)
+    def write(spec: Obj) -> None:
+        spec["kernelModules"] = copy.deepcopy(modules)
+
+    return pools_written(write, of=left_out)
+
+
+def _reordered(world: World) -> None:
+    world.chart = replace(world.chart, modules=tuple(reversed(world.chart.modules)))
 
 
 FAULTS = (
@@ -48,21 +45,23 @@ FAULTS = (
         id="no-modules-block",
         sentence="The released chart predates kernelModules: nothing renders a module list.",
         seen="VMI Running with its card and PCI_RESOURCE_*; no machine.kernel in the config; the "
-        "10de device unbound in the guest; Node Ready; no error in any log",
+        "10de device unbound in the guest; Node Ready with gpu=on and NFD's label; no nvidia.com/"
+        "gpu; no error in any log; on this image the boot is given up after 70 minutes",
         wrong_diagnosis="passthrough is broken",
-        breaks=frozenset({"render-modules", "modules-live", "driver-sees-gpu"}),
-        blinds=NOTHING_DECLARED | NOTHING_LOADED,
+        breaks=NOT_DECLARED | FIELD_IGNORED,
+        blinds=NOTHING_DECLARED | BLIND_WITHOUT_DRIVER,
         where=GPU_POOLS,
-        edit=_chart(kernel_modules=False),
+        edit=chart(kernel_modules=False),
         source="S-KM",
     ),
     Fault(
         id="modules-empty-list-materialised",
         sentence="A client sends kernelModules: [] where the user wrote nothing.",
-        seen="the HelmRelease's values hold []; the label gpu=on is still there",
+        seen="the HelmRelease's values hold []; the label gpu=on is still there; else as without "
+        "a module list",
         wrong_diagnosis="a bug of the chart",
-        breaks=frozenset({"spec-read-back", "render-modules", "modules-live", "driver-sees-gpu"}),
-        blinds=NOTHING_DECLARED | NOTHING_LOADED,
+        breaks=NOT_DECLARED | {"spec-read-back", "kernel-modules-verbatim"},
+        blinds=NOTHING_DECLARED | BLIND_WITHOUT_DRIVER,
         where=GPU_POOLS,
         edit=_client_writes([]),
         source="S-KM",
@@ -72,8 +71,8 @@ FAULTS = (
         sentence="A list with one module of the user's own replaces the automatic NVIDIA set.",
         seen="nf_tables is loaded, nvidia is not",
         wrong_diagnosis="the list adds to the automatic one",
-        breaks=frozenset({"spec-read-back", "render-modules", "modules-live", "driver-sees-gpu"}),
-        blinds=NOTHING_DECLARED | NOTHING_LOADED,
+        breaks=NOT_DECLARED | {"spec-read-back", "kernel-modules-verbatim"},
+        blinds=NOTHING_DECLARED | BLIND_WITHOUT_DRIVER,
         where=GPU_POOLS,
         edit=_client_writes([{"name": "nf_tables"}]),
         source="S-KM",
@@ -83,10 +82,10 @@ FAULTS = (
         sentence="The module list is rendered one level too far out: valid YAML, loads nothing.",
         seen="the config's text contains all four names; machine.kernel.modules does not exist",
         wrong_diagnosis="none: a search in the text passes",
-        breaks=frozenset({"render-modules", "modules-live", "driver-sees-gpu"}),
-        blinds=NOTHING_DECLARED | NOTHING_LOADED,
+        breaks=NOT_DECLARED | {"kernel-modules-verbatim", "rollout"},
+        blinds=NOTHING_DECLARED | BLIND_WITHOUT_DRIVER,
         where=GPU_POOLS,
-        edit=_chart(indent_modules=False),
+        edit=chart(indent_modules=False),
         source="S-KM",
     ),
     Fault(
@@ -94,9 +93,9 @@ FAULTS = (
         sentence="The chart declares the modules in another order. Talos loads them as before.",
         seen="machine.kernel.modules starts with nvidia_drm; the kernel's order is right",
         wrong_diagnosis="the kernel loads in the order declared",
-        breaks=frozenset({"render-module-order"}),
+        breaks=frozenset({"render-module-order", "kernel-modules-verbatim"}),
         where=GPU_POOLS,
-        edit=lambda world: _reverse_modules(world),
+        edit=_reordered,
         source="S-KM; gpu_path section 2 (inferred)",
     ),
     Fault(
@@ -104,19 +103,45 @@ FAULTS = (
         sentence="The chart rebuilds the module list from the names and forgets the parameters.",
         seen="nvidia is declared and Live; NvLinkDisable is 0",
         wrong_diagnosis="/sys/module/nvidia/parameters is empty, so the default applies",
-        breaks=frozenset({"render-module-params", "nvlink-param"}),
+        breaks=frozenset(
+            {"render-module-params", "nvlink-param", "kernel-modules-verbatim", "rollout"}
+        ),
         where=GPU_POOLS,
-        edit=_chart(drop_parameters=True),
+        edit=chart(drop_parameters=True),
         source="S-KM (inferred)",
+    ),
+    Fault(
+        id="param-unicode-linebreak",
+        sentence="The chart lets U+2028 and U+2029 in a parameter pass, and its YAML ends there.",
+        seen="HelmRelease not Ready: a YAML parse error instead of the field's own refusal",
+        wrong_diagnosis="a typing error in the YAML",
+        breaks=frozenset({"kernel-modules-refused"}),
+        where=GPU_POOLS,
+        edit=chart(ascii_parameters=False),
+        source="S-KM",
+    ),
+    Fault(
+        id="gpu-pool-optout-with-nvidia-image",
+        sentence="The field has a default of [], so that a pool which leaves it out is opted out; "
+        "its image waits for the driver all the same.",
+        seen="the HelmRelease's values do not have the field; the card is there; the worker is "
+        "Ready and reboots every 70 minutes",
+        wrong_diagnosis="a flaky card",
+        breaks=NOT_DECLARED | {"kernel-modules-verbatim"},
+        blinds=NOTHING_DECLARED | BLIND_WITHOUT_DRIVER,
+        where=GPU_POOLS,
+        edit=chart(empty_means_absent=True),
+        source="S-KM, S-DOC (inferred)",
     ),
     Fault(
         id="kernel-block-without-card",
         sentence="A pool without any card renders an empty machine.kernel block.",
-        seen="machine.kernel is there and empty: the config is not what it was before the feature",
+        seen="machine.kernel is there and empty: the config is not what it was before the feature; "
+        "the same on a trial with another vendor's card",
         wrong_diagnosis="harmless; it rolls every such pool on upgrade",
-        breaks=frozenset({"render-no-kernel-block"}),
-        where=("plain",),
-        edit=_chart(kernel_block_always=True),
+        breaks=frozenset({"render-no-kernel-block", "kernel-modules-verbatim"}),
+        where=ALL_POOLS,
+        edit=chart(kernel_block_always=True),
         source="S-KM (inferred)",
     ),
     Fault(
@@ -126,11 +151,7 @@ FAULTS = (
         wrong_diagnosis="works today",
         breaks=frozenset({"schematic-consistent"}),
         where=GPU_POOLS,
-        edit=_chart(installer_schematic=VANILLA),
+        edit=chart(installer_schematic=VANILLA),
         source="S-DOC",
     ),
 )
-
-
-def _reverse_modules(world: World) -> None:
-    world.chart = replace(world.chart, modules=tuple(reversed(world.chart.modules)))

@@ -1,4 +1,4 @@
-"""What the installed chart of worker pools does: the revision of it, as data."""
+"""What the installed charts do, of worker pools and of tenant clusters: revisions, as data."""
 
 from __future__ import annotations
 
@@ -10,6 +10,19 @@ AUTOMATIC: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("nvidia_uvm", ()),
     ("nvidia_drm", ()),
     ("nvidia_modeset", ()),
+)
+# gpu_path.md section 5 (S-GPO): what #3585 renders for the gpu-operator addon
+PLUGIN_ENV: tuple[tuple[str, str], ...] = (
+    ("DEVICE_LIST_STRATEGY", "cdi-annotations"),
+    ("DEVICE_ID_STRATEGY", "uuid"),
+    ("NVIDIA_DRIVER_ROOT", "/"),
+    ("NVIDIA_CTK_PATH", "/usr/local/bin/nvidia-ctk"),
+    ("CDI_ANNOTATION_PREFIX", "cdi.k8s.io/"),
+)
+VALIDATOR_ENV: tuple[tuple[str, str], ...] = (
+    ("DRIVER_ROOT", "/"),
+    ("NVIDIA_DRIVER_ROOT", "/"),
+    ("DISABLE_DEV_CHAR_SYMLINK_CREATION", "true"),
 )
 
 
@@ -68,3 +81,20 @@ class ChartBehaviour:
     content_named: bool = True
     installer_schematic: str = ""
     ignore_awaiting_etcd: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesChart:
+    """Switches between revisions of the chart of a tenant cluster, and so of its addons.
+
+    ``version``: the chart's own; "" follows the platform's (that of the pool chart).
+    ``os_driver``: the gpu-operator addon expects the operating system's driver (#3585); False is
+    the release before it: driver and toolkit containers, and a ConfigMap with module parameters.
+    ``plugin_env``, ``validator_env``: what the addon then sets for the device plugin and the
+    driver validation, in order.
+    """
+
+    version: str = ""
+    os_driver: bool = True
+    plugin_env: tuple[tuple[str, str], ...] = PLUGIN_ENV
+    validator_env: tuple[tuple[str, str], ...] = VALIDATOR_ENV

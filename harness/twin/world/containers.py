@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.errors import ApiError
 from harness.twin.apiserver.execresult import ExecResult
+from harness.twin.world import container_programs
 from harness.twin.world.launcher import CONSOLE_LOG
 from harness.twin.world.objects import Obj, deep, labels_of
 
 if TYPE_CHECKING:
+    from harness.twin.world.guest import Guest
     from harness.twin.world.tenant import Workers
     from harness.twin.world.world import World
 
@@ -66,33 +69,48 @@ def run_on_worker(workers: Workers, pod: Obj, container: str, argv: list[str]) -
     if guest is None:
         raise ApiError(500, "error dialing backend: No agent available")
     chosen = check_running(pod, container)
-    if not _mounts_host(pod, chosen) and any(part.startswith("/host") for part in argv[1:]):
-        program = argv[0].rpartition("/")[2]
-        path = next(part for part in argv[1:] if part.startswith("/host"))
-        text = f"{program}: can't open '{path}': No such file or directory\n"
-        return ExecResult(b"", text.encode(), 1)
-    return guest.run(argv)
+    return container_programs.run(argv, workers.container(pod, chosen), guest)
 
 
-def _mounts_host(pod: Obj, container: str) -> bool:
-    roots = [
-        volume["name"]
-        for volume in pod["spec"].get("volumes") or ()
-        if deep(volume, "hostPath", "path") == "/"
-    ]
-    return any(
-        mount["name"] in roots and mount["mountPath"] == "/host"
-        for one in pod["spec"]["containers"]
-        if one["name"] == container
-        for mount in one.get("volumeMounts") or ()
-    )
+def log_of(world: World, pod: Obj, container: str, *, previous: bool = False) -> bytes:
+    """A container's log: what its program said, or the guest's console.
 
-
-def log_of(world: World, pod: Obj, container: str) -> bytes:
-    """A container's log: what its program said, or the guest's console."""
+    ``previous``: of the container that this one replaced. ApiError 400 where there was none.
+    """
+    if previous:
+        _check_replaced(pod, container)
     if container == CONSOLE_LOG:
-        name = labels_of(pod).get("vm.kubevirt.io/name", "")
-        guest = world.guests.named(name)
+        guest = _guest_in(world, pod)
         return guest.console() if guest is not None else b""
+    for workers in world.workers.values():
+        if workers.guest_of(deep(pod, "spec", "nodeName") or "") is not None:
+            return workers.logs.read(pod, container, previous=previous)
     lines = world.hosts.logs.get(pod["metadata"]["uid"], [])
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _check_replaced(pod: Obj, container: str) -> None:
+    chosen = container or pod["spec"]["containers"][0]["name"]
+    for kind in ("containerStatuses", "initContainerStatuses"):
+        for status in deep(pod, "status", kind) or ():
+            if status["name"] == chosen and "terminated" in (status.get("lastState") or {}):
+                return
+    name = pod["metadata"]["name"]
+    raise ApiError(400, f'previous terminated container "{chosen}" in pod "{name}" not found')
+
+
+def follow_log(
+    world: World, pod: Obj, container: str, heard: Callable[[bytes], None]
+) -> Callable[[], None]:
+    """Hand what is added to a container's log from now on to ``heard``; returns how to stop."""
+    if container == CONSOLE_LOG:
+        guest = _guest_in(world, pod)
+        return guest.follow_console(heard) if guest is not None else lambda: None
+    for workers in world.workers.values():
+        if workers.guest_of(deep(pod, "spec", "nodeName") or "") is not None:
+            return workers.logs.follow(pod, container, heard)
+    return world.hosts.follow_log(pod, heard)
+
+
+def _guest_in(world: World, pod: Obj) -> Guest | None:
+    return world.guests.named(labels_of(pod).get("vm.kubevirt.io/name", ""))

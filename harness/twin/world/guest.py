@@ -10,8 +10,9 @@ from functools import partial
 
 from harness.twin.apiserver.execresult import ExecResult
 from harness.twin.engine import Engine, Timer
-from harness.twin.world import machineconfig, nvidia_smi, programs
-from harness.twin.world.hostroot import HostRoot, cdi_spec
+from harness.twin.world import cdi_gen, machineconfig, nvidia_smi, programs
+from harness.twin.world.container_images import ContainerImage
+from harness.twin.world.hostroot import HostRoot
 from harness.twin.world.images import Image
 from harness.twin.world.kernel import Kernel
 from harness.twin.world.machineconfig import MachineConfig, MachineConfigError
@@ -61,10 +62,15 @@ class Guest:
         self.kind = kind
         self.running = False  # the operating system is up
         self.installed = False
+        self.default_runtime = "runc"  # containerd's, for a pod without a RuntimeClass
+        # images, by repository, that the registry mirror of this machine gives out as its own
+        self.mirror: dict[str, ContainerImage] = {}
         self.stage = "off"  # off | booting | maintenance | installing | running | rebooting
         self._engine, self._rng = engine, rng
         self._console = bytearray()
         self._console_listeners: list[Callable[[bytes], None]] = []
+        # what reads from the console; Talos has no login there, so nothing does
+        self.console_reader: Callable[[bytes], None] | None = None
         self._timers: list[Timer] = []
         self._card_holds: dict[str, float] = {}
         self._on_kubelet: Callable[[], None] = _nothing
@@ -128,6 +134,11 @@ class Guest:
         self._console_listeners.append(listener)
         return lambda: self._console_listeners.remove(listener)
 
+    def type(self, data: bytes) -> None:
+        """Type on the serial console; ignored where nothing reads from it."""
+        if self.running and self.console_reader is not None:
+            self.console_reader(data)
+
     def kernel_log(self) -> bytes:
         """The ring buffer of this boot, as ``dmesg`` prints it."""
         return self.kernel.dmesg().encode()
@@ -141,7 +152,11 @@ class Guest:
         """Run a program in a privileged pod that mounts the host root at /host."""
         if not self.running:
             return ExecResult(b"", b"", 1, "error dialing backend: the machine is not running")
-        machine = programs.Machine(
+        return programs.run(argv, self.machine())
+
+    def machine(self) -> programs.Machine:
+        """The running machine, as what runs on it finds it."""
+        return programs.Machine(
             host=self.root.tree(),
             hostname=self.hostname,
             release=self.kernel_version,
@@ -149,7 +164,6 @@ class Guest:
             date=self._moment().strftime("%b %e %H:%M"),
             host_program=self._host_program,
         )
-        return programs.run(argv, machine)
 
     # -- power ---------------------------------------------------------------------------------
 
@@ -272,7 +286,7 @@ class Guest:
         if identity == PERSISTENCED:
             self.kernel.hold("nvidia", max(1, len(self.kernel.driven())))
         if identity == CDI_GEN:
-            self.tmpfs["/run/cdi/nvidia.yaml"] = cdi_spec(dict(enumerate(self.kernel.driven())))
+            self.tmpfs[cdi_gen.SPEC] = cdi_gen.text(self.kernel.driven(), self.root.tree())
         if identity == "kubelet":
             self._pulled = True
             self._on_kubelet()
@@ -316,17 +330,20 @@ class Guest:
     def _host_program(self, path: str, arguments: Sequence[str]) -> ExecResult:
         name = path.rpartition("/")[2]
         if name == "nvidia-smi":
-            return nvidia_smi.run(arguments, self._driver())
+            return nvidia_smi.run(arguments, self.driver())
         if name == "nvidia-ctk" and list(arguments) == ["--version"]:
             return ExecResult(b"NVIDIA Container Toolkit CLI version 1.18.2\n", b"", 0)
         return ExecResult(b"", b"", 1, f"not modelled on this machine: {path}")
 
-    def _driver(self) -> nvidia_smi.Driver:
+    def driver(self) -> nvidia_smi.Driver:
+        """What NVIDIA's programs find on this machine now, with every device in reach."""
+        core = self.kernel.module("nvidia")
         return nvidia_smi.Driver(
-            loaded=self.kernel.module("nvidia") is not None,
+            loaded=core is not None,
             cards=self.kernel.driven(),
             persistence=self.services.is_up(PERSISTENCED),
             when=self._moment().strftime("%a %b %e %H:%M:%S %Y"),
+            parameters=dict(core.parameters) if core is not None else {},
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from harness.twin.world.cdi import image_of
@@ -28,6 +29,7 @@ class Guests:
         self._clusters: dict[str, str] = {}  # VMI UID to its Cluster API cluster
         self._installed: dict[str, bool] = {}  # UID of the disk's DataVolume
         self._disks: dict[str, str] = {}  # VMI UID to UID of the disk's DataVolume
+        self._when_stopped: dict[str, list[Callable[[], None]]] = {}  # by VMI UID
         self._cluster.on("v1", "Service", self._hear_service)
 
     def named(self, name: str) -> Guest | None:
@@ -76,6 +78,8 @@ class Guests:
     def stop(self, instance: Obj) -> None:
         """Cut a VMI's power; nothing happens where nothing runs."""
         uid = instance["metadata"]["uid"]
+        for tell in self._when_stopped.pop(uid, ()):
+            tell()
         guest = self._by_uid.pop(uid, None)
         if guest is None:
             return
@@ -84,6 +88,18 @@ class Guests:
         workers = self._world.workers_of(self._clusters.pop(uid))
         if workers is not None:
             workers.went_down(guest.hostname)
+
+    def when_stopped(self, instance: Obj, tell: Callable[[], None]) -> Callable[[], None]:
+        """Call ``tell`` once when a VMI's machine is stopped; returns how to call that off."""
+        uid = instance["metadata"]["uid"]
+        self._when_stopped.setdefault(uid, []).append(tell)
+
+        def call_off() -> None:
+            waiting = self._when_stopped.get(uid, [])
+            if tell in waiting:
+                waiting.remove(tell)
+
+        return call_off
 
     def has_agent(self, instance: Obj) -> bool:
         """Whether the guest's image carries the agent."""

@@ -1,7 +1,8 @@
 """Flux's helm-controller: HelmReleases to manifests, with its conditions, history and events.
 
 Condition types, reasons and message shapes: objects.md section 3. Ready says that manifests were
-applied and nothing about workers (waiting is disabled for both application kinds).
+applied and nothing about workers (waiting is disabled for both application kinds; for addons it is
+not modelled). An addon's release is installed into its tenant cluster.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.errors import ApiError
-from harness.twin.world import conditions, pool_chart
+from harness.twin.world import conditions
 from harness.twin.world.chart_behaviour import RenderRefused
+from harness.twin.world.charts import Charts
 from harness.twin.world.conditions import Condition
 from harness.twin.world.objects import (
     BOOTSTRAP,
@@ -24,13 +26,14 @@ from harness.twin.world.objects import (
     rfc3339,
     terminating,
 )
+from harness.twin.world.podsecurity import ENFORCE
 from harness.twin.world.pool_chart import TEMPLATE_LABEL
-from harness.twin.world.pool_disk import Release
 from harness.twin.world.projection import APPLICATION, APPLICATIONS, NODES
 from harness.twin.world.reconcile import Activities, Queue
 
 if TYPE_CHECKING:
     from harness.twin.apiserver.store import Change
+    from harness.twin.world.cluster import Cluster
     from harness.twin.world.world import World
 
 MANAGER = "helm-controller"
@@ -42,11 +45,12 @@ _HISTORY = 5
 
 
 class HelmController:
-    """Reconciles HelmReleases of applications; others are left as they are."""
+    """Reconciles HelmReleases of applications and addons; others are left as they are."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._cluster = world.cluster
+        self._charts = Charts(world)
         self._actions = Activities(world.engine)
         self._queue = Queue(
             world.engine, MANAGER, self.reconcile, lambda: world.timings.draw("flux.notice")
@@ -95,7 +99,7 @@ class HelmController:
     def reconcile(self, namespace: str, name: str) -> None:
         """One look at a release."""
         release = self._cluster.find(HELM, "HelmRelease", namespace, name)
-        if release is None or not labels_of(release).get(f"{APPLICATION}.kind"):
+        if release is None or not self._charts.name(release):
             return
         if terminating(release):
             self._uninstall(release)
@@ -107,11 +111,31 @@ class HelmController:
             return
         if not self._is_due(release) or self._actions.running(self._key(release)):
             return
+        missing = self._missing(release)
+        if missing:
+            self._wait_for(release, missing)
+            return
         retry = f"retry {self._key(release)}"
         if self._actions.running(retry) and self._was_seen(release):
             return
         self._actions.stop(retry)
         self._begin(release)
+
+    def _missing(self, release: Obj) -> str:
+        """The first dependency that is not Ready, as namespace/name; "" where there is none."""
+        for needed in deep(release, "spec", "dependsOn") or ():
+            namespace = needed.get("namespace") or release["metadata"]["namespace"]
+            found = self._cluster.find(HELM, "HelmRelease", namespace, needed["name"])
+            if found is None or not conditions.holds(found, "Ready"):
+                return f"{namespace}/{needed['name']}"
+        return ""
+
+    def _wait_for(self, release: Obj, missing: str) -> None:
+        text = f"dependency '{missing}' is not ready"
+        self._write(release, conditions.false("Ready", "DependencyNotReady", text))
+        metadata = release["metadata"]
+        delay = self._world.timings.draw("helm.dependency")
+        self._queue.add(metadata["namespace"], metadata["name"], delay)
 
     @staticmethod
     def _was_seen(release: Obj) -> bool:
@@ -127,7 +151,7 @@ class HelmController:
         asked = annotations_of(release).get(REQUESTED, "")
         return (
             status.get("observedGeneration") != release["metadata"].get("generation")
-            or status.get("lastAttemptedRevision") != self._world.chart.version
+            or status.get("lastAttemptedRevision") != self._charts.version(release)
             or status.get("lastAttemptedConfigDigest") != self._config_digest(release)
             or asked != status.get("lastHandledReconcileAt", "")
             or conditions.find(release, "Ready").get("status") != "True"
@@ -170,22 +194,16 @@ class HelmController:
         self._succeeded(current, manifests)
 
     def _render(self, release: Obj) -> list[Obj]:
-        if labels_of(release).get(f"{APPLICATION}.kind") != NODES.kind:
-            return []
-        metadata = release["metadata"]
-        values = deep(release, "spec", "values") or {}
-        context = Release(metadata["name"], metadata["namespace"], self._cluster.find)
-        manifests = pool_chart.render(values, context, self._world.chart)
-        return [self._marked(manifest, release) for manifest in manifests]
+        return [self._marked(manifest, release) for manifest in self._charts.render(release)]
 
     @staticmethod
     def _marked(manifest: Obj, release: Obj) -> Obj:
-        name, namespace = release["metadata"]["name"], release["metadata"]["namespace"]
         labels = {
             "app.kubernetes.io/managed-by": "Helm",
-            "helm.toolkit.fluxcd.io/name": name,
-            "helm.toolkit.fluxcd.io/namespace": namespace,
+            "helm.toolkit.fluxcd.io/name": release["metadata"]["name"],
+            "helm.toolkit.fluxcd.io/namespace": release["metadata"]["namespace"],
         }
+        namespace, name = Charts.identity(release)
         notes = {RELEASE_NAME: name, RELEASE_NAMESPACE: namespace}
         metadata = {
             **manifest["metadata"],
@@ -197,40 +215,51 @@ class HelmController:
     def _install(self, release: Obj, manifests: list[Obj]) -> None:
         for manifest in manifests:
             self._check_owner(release, manifest)
+        target = self._charts.target(release)
+        self._ensure_namespace(release, target)
         for manifest in manifests:
-            self._cluster.store.apply(manifest, manager=MANAGER)
+            target.store.apply(manifest, manager=MANAGER)
         wanted = [_entry(manifest) for manifest in manifests]
         for entry in _inventory(release):
             if entry not in wanted:
-                self._discard(entry)
+                self._discard(release, entry)
+
+    def _ensure_namespace(self, release: Obj, target: Cluster) -> None:
+        name, _ = Charts.identity(release)
+        asked = deep(release, "spec", "install", "createNamespace")
+        if asked and target.find("v1", "Namespace", "", name) is None:
+            # objects.md section 9: the addon's namespace allows privileged pods
+            labels = {"kubernetes.io/metadata.name": name, ENFORCE: "privileged"}
+            metadata = {"name": name, "labels": labels}
+            made = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+            target.create(made, manager=MANAGER)
 
     def _check_owner(self, release: Obj, manifest: Obj) -> None:
-        metadata = manifest["metadata"]
-        found = self._cluster.find(
-            manifest["apiVersion"], manifest["kind"], metadata["namespace"], metadata["name"]
+        metadata, (_, name) = manifest["metadata"], Charts.identity(release)
+        namespace = metadata.get("namespace", "")
+        found = self._charts.target(release).find(
+            manifest["apiVersion"], manifest["kind"], namespace, metadata["name"]
         )
-        holder = (
-            annotations_of(found).get(RELEASE_NAME, "") if found else release["metadata"]["name"]
-        )
-        if holder != release["metadata"]["name"]:
-            what = f'{manifest["kind"]} "{metadata["name"]}" in namespace "{metadata["namespace"]}"'
+        holder = annotations_of(found).get(RELEASE_NAME, "") if found else name
+        if holder != name:
+            what = f'{manifest["kind"]} "{metadata["name"]}" in namespace "{namespace}"'
             raise ApiError(
                 409,
                 f"Unable to continue with install: {what} exists and cannot be imported into the "
                 f"current release: invalid ownership metadata; annotation validation error: key "
-                f'"{RELEASE_NAME}" must equal "{release["metadata"]["name"]}": '
+                f'"{RELEASE_NAME}" must equal "{name}": '
                 f'current value is "{holder}"',
             )
 
-    def _discard(self, entry: Obj) -> None:
-        found = self._inventoried(entry)
+    def _discard(self, release: Obj, entry: Obj) -> None:
+        found = self._inventoried(release, entry)
         if found is not None:
-            self._cluster.delete(found, manager=MANAGER)
+            self._charts.target(release).delete(found, manager=MANAGER)
 
-    def _inventoried(self, entry: Obj) -> Obj | None:
+    def _inventoried(self, release: Obj, entry: Obj) -> Obj | None:
         namespace, name, group, kind = entry["id"].split("_")
         api_version = f"{group}/{entry['v']}" if group else entry["v"]
-        return self._cluster.find(api_version, kind, namespace, name)
+        return self._charts.target(release).find(api_version, kind, namespace, name)
 
     def revisit(self) -> None:
         """Look at every release again: the charts are of another version."""
@@ -238,11 +267,18 @@ class HelmController:
             self._queue.add(release["metadata"]["namespace"], release["metadata"]["name"])
 
     def adopt(self, release: Obj) -> None:
-        """Make a release one that was installed before the story begins."""
+        """Make a release one that was installed before the story begins, and what it installs."""
         self._cluster.add_finalizer(release, FINALIZER, manager=MANAGER)
+        manifests = self._render(release) if self._charts.name(release) != NODES.chart else []
+        self._install(release, manifests)
         self._cluster.status(
-            release, lambda stored: self._installed(stored, "install", []), manager=MANAGER
+            release, lambda stored: self._installed(stored, "install", manifests), manager=MANAGER
         )
+        for manifest in manifests:
+            if manifest["kind"] == "HelmRelease":
+                made = self._cluster.find(HELM, "HelmRelease", *_place(manifest))
+                if made is not None:
+                    self.adopt(made)
 
     # -- what came of it
 
@@ -254,16 +290,11 @@ class HelmController:
             manager=MANAGER,
         )
 
-    def _chart(self, release: Obj) -> str:
-        kind = labels_of(release)[f"{APPLICATION}.kind"]
-        return next(a.chart for a in APPLICATIONS if a.kind == kind)
-
     def _told(self, release: Obj, action: str, outcome: str) -> str:
-        metadata = release["metadata"]
         revision = len(deep(release, "status", "history") or ()) + 1
         version = f".v{revision}" if outcome == "succeeded" else ""
-        name = f"{metadata['namespace']}/{metadata['name']}{version}"
-        chart = f"{self._chart(release)}@{self._world.chart.version}"
+        name = f"{'/'.join(Charts.identity(release))}{version}"
+        chart = f"{self._charts.name(release)}@{self._charts.version(release)}"
         return f"Helm {action} {outcome} for release {name} with chart {chart}"
 
     def _attempted(self, stored: Obj, action: str) -> None:
@@ -272,7 +303,7 @@ class HelmController:
         status["observedGeneration"] = generation
         status["lastAttemptedGeneration"] = generation
         status["lastAttemptedReleaseAction"] = action
-        status["lastAttemptedRevision"] = self._world.chart.version
+        status["lastAttemptedRevision"] = self._charts.version(stored)
         status["lastAttemptedConfigDigest"] = self._config_digest(stored)
         asked = annotations_of(stored).get(REQUESTED)
         if asked:
@@ -333,14 +364,14 @@ class HelmController:
             for entry in history:
                 if entry["status"] == "deployed":
                     entry["status"] = "superseded"
-        metadata = stored["metadata"]
+        namespace, name = Charts.identity(stored)
         snapshot = {
-            "name": metadata["name"],
-            "namespace": metadata["namespace"],
+            "name": name,
+            "namespace": namespace,
             "version": history[0]["version"] + 1 if history else 1,
             "status": state,
-            "chartName": self._chart(stored),
-            "chartVersion": self._world.chart.version,
+            "chartName": self._charts.name(stored),
+            "chartVersion": self._charts.version(stored),
             "configDigest": self._config_digest(stored),
             "digest": f"sha256:{digest(manifests)}",
             "firstDeployed": history[-1]["firstDeployed"] if history else now,
@@ -363,20 +394,23 @@ class HelmController:
         current = self._cluster.current(release)
         if current is None:
             return
-        left = [found for e in _inventory(current) if (found := self._inventoried(e)) is not None]
-        for obj in reversed(left):
-            self._cluster.delete(obj, manager=MANAGER)
-        if any(self._inventoried(entry) is not None for entry in _inventory(current)):
+        target = self._charts.target(current)
+        for obj in reversed(self._left(current)):
+            target.delete(obj, manager=MANAGER)
+        if self._left(current):
             # Helm waits for what it deleted to be gone
             seconds = self._world.timings.draw("helm.uninstall")
             key = f"un{self._key(release)}"
             self._actions.start(key, seconds, lambda: self._take_down(release))
             return
         self._delete_templates(current)
-        metadata = current["metadata"]
-        text = f"Helm uninstall succeeded for release {metadata['namespace']}/{metadata['name']}"
+        text = f"Helm uninstall succeeded for release {'/'.join(Charts.identity(current))}"
         self._cluster.events.normal(current, "UninstallSucceeded", text, MANAGER)
         self._cluster.drop_finalizer(current, FINALIZER, manager=MANAGER)
+
+    def _left(self, release: Obj) -> list[Obj]:
+        entries = _inventory(release)
+        return [found for e in entries if (found := self._inventoried(release, e)) is not None]
 
     def _delete_templates(self, release: Obj) -> None:
         """Delete the Talos templates that the release's Job made: they are not Helm's own."""
@@ -397,6 +431,10 @@ def _entry(manifest: Obj) -> Obj:
     group, _, version = manifest["apiVersion"].rpartition("/")
     identity = "_".join((metadata.get("namespace", ""), metadata["name"], group, manifest["kind"]))
     return {"id": identity, "v": version}
+
+
+def _place(obj: Obj) -> tuple[str, str]:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
 def _inventory(release: Obj) -> list[Obj]:

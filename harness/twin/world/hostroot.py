@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from harness.twin.world import nvidia
+from harness.twin.world import cdi_gen, nvidia
 from harness.twin.world.filesystem import Device, Directory, Entry, File, Filesystem, Link, text
 from harness.twin.world.images import Image
 from harness.twin.world.kernel import Kernel, Module
-from harness.twin.world.nvidia import Card
 
 Item = tuple[str, Entry]
 TOOLKIT_PROGRAMS = (
@@ -41,12 +40,14 @@ class HostRoot:
     """Builds the tree from what is running now.
 
     ``tmpfs`` holds files that processes wrote below /run and /var/run since this boot (device
-    plugin, validator): path to bytes, gone at the next boot.
+    plugin, validator): path to bytes, gone at the next boot. ``lacking`` are paths that this
+    build of the image does not have.
     """
 
     kernel: Kernel
     image: Image
     tmpfs: dict[str, bytes] = field(default_factory=dict)
+    lacking: set[str] = field(default_factory=set)
 
     def tree(self) -> Filesystem:
         """The host's root file system at this moment."""
@@ -54,6 +55,8 @@ class HostRoot:
         for part in (self._proc, self._modules, self._bus, self._driver, self._dev, self._root):
             entries.update(part())
         entries.update((path, File(_bytes(data), 0o644)) for path, data in self.tmpfs.items())
+        for path in self.lacking:
+            entries.pop(path, None)
         return Filesystem(entries)
 
     def _proc(self) -> Iterator[Item]:
@@ -144,6 +147,8 @@ class HostRoot:
                 yield f"/usr/local/bin/{name}", text("\x7fELF\x02\x01\x01", 0o755)
             for name in ("nvidia-smi", "nvidia-ctk"):
                 yield f"/usr/bin/{name}", Link(f"../local/bin/{name}")
+            for name in cdi_gen.LIBRARIES:
+                yield f"{cdi_gen.LIBRARY_DIRECTORY}/{name}", text("\x7fELF\x02\x01\x01", 0o755)
 
 
 def _live(render: Callable[[], str]) -> File:
@@ -223,21 +228,3 @@ def _ko(image: Image, name: str) -> str:
     if image.modules[name].flavour == "in-tree":
         return f"kernel/{name}.ko"
     return f"extras/{name.replace('_', '-')}.ko"
-
-
-def cdi_spec(cards: Mapping[int, Card] | None) -> bytes:
-    """/run/cdi/nvidia.yaml as nvidia-ctk generates it: kind nvidia.com/gpu, a device each."""
-    names = [(str(minor), minor) for minor in cards or {}]
-    names += [(card.uuid, minor) for minor, card in (cards or {}).items()]
-    rows = [
-        "- containerEdits:\n    deviceNodes:\n"
-        f"    - path: /dev/nvidia{minor}\n  name: {_yaml(name)}\n"
-        for name, minor in names
-    ]
-    head = "---\ncdiVersion: 0.5.0\ncontainerEdits:\n  deviceNodes:\n  - path: /dev/nvidiactl\n"
-    devices = "devices:\n" + "".join(rows) if rows else "devices: []\n"
-    return f"{head}{devices}kind: nvidia.com/gpu\n".encode()
-
-
-def _yaml(name: str) -> str:
-    return f'"{name}"' if name.isdigit() else name

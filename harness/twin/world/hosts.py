@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.twin.world import conditions, pods
 from harness.twin.world.heartbeats import Heartbeat
-from harness.twin.world.nvidia import Card, gb202, l40s
+from harness.twin.world.nvidia import Card, gb202, h100, l40s
 from harness.twin.world.objects import Obj, deep, labels_of, quantity, terminating
 from harness.twin.world.reconcile import Activities, Queue
 
@@ -19,28 +19,44 @@ if TYPE_CHECKING:
 
 L40S = "nvidia.com/AD102GL_L40S"
 GB202 = "nvidia.com/GB202GL_RTX_PRO_6000_BLACKWELL_SERVER_EDITION"
+# inferred: the slug rule on the PCI-IDs name GH100 [H100 SXM5 80GB] (objects.md section 6)
+H100 = "nvidia.com/GH100_H100_SXM5_80GB"
 # host, resource, addresses on the host's PCI bus; allocatable is what the Node object says
 _INVENTORY = (
     ("hv-1", L40S, ("0000:17:00.0", "0000:65:00.0", "0000:ca:00.0", "0000:e3:00.0")),
     ("hv-2", GB202, ("0000:16:00.0", "0000:38:00.0", "0000:a5:00.0", "0000:c8:00.0")),
+    ("hv-3", H100, ("0000:1b:00.0", "0000:43:00.0")),
 )
-_MAKERS: dict[str, Callable[[str, str], Card]] = {L40S: l40s, GB202: gb202}
+_MAKERS: dict[str, Callable[[str, str], Card]] = {L40S: l40s, GB202: gb202, H100: h100}
 _FIRST_GUEST_SLOT = 9
+VFIO = "vfio-pci"
 
 
 @dataclass(frozen=True, slots=True)
 class HostCard:
-    """A card in a hypervisor. ``uuid`` is the card's own and stays wherever it is plugged."""
+    """A card in a hypervisor. ``uuid`` is the card's own and stays wherever it is plugged.
+
+    ``resource`` is what the host advertises it as, ``board`` what it is, by the resource name that
+    such a card has; "" where the two are the same.
+    """
 
     host: str
     resource: str
     bdf: str
     uuid: str
+    board: str = ""
+
+    @property
+    def pci_id(self) -> str:
+        """Vendor and device: ``10de:26b9``."""
+        return self._card(self.bdf).pci_id
 
     def in_guest(self, index: int) -> Card:
         """The card as the ``index``-th one of a guest sees it."""
-        bdf = f"0000:{_FIRST_GUEST_SLOT + index:02x}:00.0"
-        return _MAKERS[self.resource](bdf, self.uuid)
+        return self._card(f"0000:{_FIRST_GUEST_SLOT + index:02x}:00.0")
+
+    def _card(self, bdf: str) -> Card:
+        return _MAKERS[self.board or self.resource](bdf, self.uuid)
 
 
 class Hosts:
@@ -51,7 +67,10 @@ class Hosts:
         self._cluster = world.cluster
         self._engine = world.engine
         self.cards = _inventory(world)
+        # who holds a host's cards, or one card by its UUID, where it is not vfio-pci
+        self.drivers: dict[str, str] = {}
         self.logs: dict[str, list[str]] = {}  # pod UID to its lines
+        self._readers: dict[str, list[Callable[[bytes], None]]] = {}  # of logs, by pod UID
         self._held: dict[str, str] = {}  # uuid of a card to UID of the pod that has it
         self._waiting: dict[tuple[str, str], None] = {}
         self._work = Activities(world.engine)
@@ -74,6 +93,10 @@ class Hosts:
         """The cards a pod has, by address."""
         mine = [card for card in self.cards if self._held.get(card.uuid) == pod["metadata"]["uid"]]
         return sorted(mine, key=lambda card: card.bdf)
+
+    def driver_of(self, card: HostCard) -> str:
+        """Which of the host's drivers holds a card."""
+        return self.drivers.get(card.uuid) or self.drivers.get(card.host) or VFIO
 
     def place_for(self, pod: Obj) -> str:
         """The host that would take a pod now, or ""."""
@@ -102,7 +125,16 @@ class Hosts:
 
     def say(self, pod: Obj, line: str) -> None:
         """Add a line to a pod's log."""
-        self.logs.setdefault(pod["metadata"]["uid"], []).append(line)
+        uid = pod["metadata"]["uid"]
+        self.logs.setdefault(uid, []).append(line)
+        for heard in tuple(self._readers.get(uid, ())):
+            heard(f"{line}\n".encode())
+
+    def follow_log(self, pod: Obj, heard: Callable[[bytes], None]) -> Callable[[], None]:
+        """Hand each further line of a pod's log to ``heard``; returns how to stop."""
+        readers = self._readers.setdefault(pod["metadata"]["uid"], [])
+        readers.append(heard)
+        return lambda: readers.remove(heard)
 
     # -- events
 
@@ -115,6 +147,7 @@ class Hosts:
         if change.type == "DELETED":
             self._work.stop(f"start {metadata['uid']}")
             self.logs.pop(metadata["uid"], None)
+            self._readers.pop(metadata["uid"], None)
             self._waiting.pop((metadata["namespace"], metadata["name"]), None)
         elif terminating(pod):
             self._kill(pod)
@@ -227,6 +260,7 @@ class Hosts:
                 if card.host == pod["spec"]["nodeName"]
                 and card.resource == resource
                 and card.uuid not in self._held
+                and self.driver_of(card) == VFIO
             ]
             if len(free) < count:
                 return (

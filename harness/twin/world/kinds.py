@@ -44,7 +44,22 @@ def _condition(kind: str, field: str = "status") -> Callable[[Obj], Any]:
 
 
 def _columns(**paths: str | Callable[[Obj], Any]) -> tuple[Column, ...]:
-    return tuple(Column(name.replace("_", " "), path) for name, path in paths.items())
+    return tuple(
+        Column(name.replace("_", " "), path, "integer" if path in _NUMBERS else "string")
+        for name, path in paths.items()
+    )
+
+
+_NUMBERS = frozenset(
+    {
+        *(f"status.{which}" for which in ("expectedMachines", "currentHealthy", "restartCount")),
+        *(f"status.{which}Replicas" for which in ("ready", "updated", "unavailable")),
+        *(f"status.{which}Replicas" for which in ("available", "observed")),
+        "status.replicas",
+        "spec.replicas",
+        "spec.minReplicas",
+    }
+)
 
 
 def _first_address(instance: Obj) -> str:
@@ -205,6 +220,14 @@ _VIRTUALISATION = (
             ),
         ),
         age=False,
+    ),
+    # virt-api's own API: nothing but what is below a VMI
+    Resource(
+        group="subresources.kubevirt.io",
+        version="v1",
+        kind="VirtualMachineInstance",
+        plural="virtualmachineinstances",
+        stored=False,
     ),
     _cluster(INSTANCETYPE, "VirtualMachineClusterInstancetype", short="vmclusterinstancetype",
              status=False),

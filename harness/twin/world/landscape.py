@@ -45,7 +45,7 @@ NAMESPACES = (
 )
 HOSTS = ("hv-1", "hv-2", "hv-3")
 DATASTORE = "tenant-root"
-_CARDS = {"hv-1": (hosts.L40S, 4), "hv-2": (hosts.GB202, 4)}
+_CARDS = {"hv-1": (hosts.L40S, 4), "hv-2": (hosts.GB202, 4), "hv-3": (hosts.H100, 2)}
 KUBERNETES = "v1.34.2"
 # name: CPUs, memory
 _INSTANCETYPES = {
@@ -64,6 +64,7 @@ _PERMITTED = (
     ("10DE:26B9", hosts.L40S),
     # no platform default for this card (objects.md section 6): this lab's operator added it
     ("10DE:2BB5", hosts.GB202),
+    ("10DE:2330", hosts.H100),
 )
 
 

@@ -41,7 +41,9 @@ def build(world: World, name: str, space: str) -> None:
         "controlPlane": {"replicas": 2},
         "addons": {"gpuOperator": {"enabled": True}},
     }
+    _inside(world.tenant_clusters[name])
     adopt(world, projection.KUBERNETES, name, space, values)
+    world.operators[name].adopt()
     for secret in _secrets(full, space):
         world.cluster.create(secret, manager="kamaji")
     for obj in _control_plane(full, space, world.engine.now):
@@ -50,7 +52,6 @@ def build(world: World, name: str, space: str) -> None:
             _link(world, made, full, space)
     world.cluster.create(_monitor(name, full, space), manager="helm-controller")
     _deployments(world, full, space)
-    _inside(world.tenant_clusters[name])
 
 
 def _link(world: World, cluster: Obj, full: str, space: str) -> None:

@@ -39,7 +39,10 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Constants of a kind of card. Memory in MiB, power in W; ``flavours`` drive it."""
+    """Constants of a kind of card. Memory in MiB, power in W; ``flavours`` drive it.
+
+    ``nvlink``: an SXM board, whose driver waits for the fabric of its NVSwitches.
+    """
 
     model: str
     architecture: str
@@ -48,6 +51,7 @@ class Board:
     vbios: str
     flavours: frozenset[Flavour]
     cuda: str
+    nvlink: bool = False
 
 
 _BOARDS: Mapping[str, Board] = {
@@ -60,6 +64,10 @@ _BOARDS: Mapping[str, Board] = {
         "NVIDIA RTX PRO 6000 Blackwell Server Edition", "Blackwell", 97887, 600,
         "98.02.8D.00.05", frozenset({"open"}), "12.0",
     ),
+    "10de:2330": Board(
+        "NVIDIA H100 80GB HBM3", "Hopper", 81559, 700, "96.00.89.00.01",
+        frozenset({"open", "proprietary"}), "9.0", nvlink=True,
+    ),
 }  # fmt: skip
 
 
@@ -71,6 +79,19 @@ def l40s(bdf: str, uuid: str) -> Card:
 def gb202(bdf: str, uuid: str) -> Card:
     """A GB202 board, RTX PRO 6000 Blackwell Server Edition (10de:2bb5)."""
     return Card("10de:2bb5", bdf, _BOARDS["10de:2bb5"].model, uuid)
+
+
+def h100(bdf: str, uuid: str) -> Card:
+    """An H100 SXM5 board (10de:2330)."""
+    return Card("10de:2330", bdf, _BOARDS["10de:2330"].model, uuid)
+
+
+def waits_for_fabric(card: Card, parameters: Mapping[str, str]) -> bool:
+    """Whether a card's fabric is still to come up, which alone in a VM it never does.
+
+    NvLinkDisable=1 gives it up and leaves a card that works (gpu_path.md section 4, S-GPO).
+    """
+    return card.board.nvlink and parameters.get("NVreg_NvLinkDisable", "0") == "0"
 
 
 def binds(card: Card, flavour: Flavour) -> bool:

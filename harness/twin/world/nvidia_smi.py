@@ -7,11 +7,11 @@ it does not take. Its complaints go to standard output, as the program's do.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.twin.apiserver.execresult import ExecResult
 from harness.twin.world.images import DRIVER_VERSION
-from harness.twin.world.nvidia import Card
+from harness.twin.world.nvidia import Card, waits_for_fabric
 
 CUDA_VERSION = "13.2"
 _NO_DRIVER = (
@@ -24,12 +24,17 @@ _BAD_ARGUMENTS = "Invalid combination of input arguments. Please run 'nvidia-smi
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """What the program finds: whether the driver is loaded, the cards it drives, persistence."""
+    """What the program finds: whether the driver is loaded, the cards it drives, persistence.
+
+    ``parameters`` are the module's; ``minors`` the cards' minor numbers, from 0 up if not given.
+    """
 
     loaded: bool
     cards: tuple[Card, ...]
     persistence: bool
     when: str  # "Mon Jan  5 12:00:00 2026"
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    minors: tuple[int, ...] = ()
 
 
 def run(arguments: Sequence[str], driver: Driver) -> ExecResult:
@@ -129,14 +134,14 @@ def _gpu(index: int, card: Card, driver: Driver) -> str:
         ("Product Architecture", board.architecture, 1),
         ("Persistence Mode", "Enabled" if driver.persistence else "Disabled", 1),
         ("GPU UUID", card.uuid, 1),
-        ("Minor Number", str(index), 1),
+        ("Minor Number", str(driver.minors[index] if driver.minors else index), 1),
         ("VBIOS Version", board.vbios, 1),
         ("PCI", "", 1),
         ("Device Id", f"0x{card.device.upper()}10DE", 2),
         ("Bus Id", _bus(card), 2),
         # no NVLink and no fabric on a PCIe board, whatever NvLinkDisable says (gpu_path.md 4)
         ("Fabric", "", 1),
-        ("State", "N/A", 2),
+        ("State", "In Progress" if waits_for_fabric(card, driver.parameters) else "N/A", 2),
         ("Status", "N/A", 2),
         ("FB Memory Usage", "", 1),
         ("Total", f"{board.memory} MiB", 2),

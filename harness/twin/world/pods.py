@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from harness.twin.apiserver.errors import ApiError
+from harness.twin.apiserver.records import Admission
 from harness.twin.world import conditions
-from harness.twin.world.objects import Obj, digest, rfc3339
+from harness.twin.world.objects import Obj, deep, digest, quantity, rfc3339
 
 _STAGES = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 
@@ -15,6 +17,54 @@ def image_id(image: str) -> str:
     """The digest form under which a runtime reports an image."""
     name = image.partition("@")[0]
     return f"{name}@sha256:{hashlib.sha256(name.encode()).hexdigest()}"
+
+
+def accepted(question: Admission) -> Obj:
+    """The admission hook: a new pod is Pending, of its class, before anybody has seen it.
+
+    What an API server writes itself (kubernetes/pkg/registry/core/pod/strategy.go). Clients count
+    on it: the official one's users read ``pod.status.phase`` in the first watch event.
+    """
+    pod = question.obj
+    if question.verb != "CREATE" or question.resource.kind != "Pod":
+        return pod
+    _check_containers(pod)
+    return {**pod, "status": {"phase": "Pending", "qosClass": qos(pod), **pod.get("status", {})}}
+
+
+def _check_containers(pod: Obj) -> None:
+    """Refuse containers without a name, and counts of extended resources that are none or have
+    no limit.
+
+    kubernetes/pkg/apis/core/validation: ValidateContainerResourceRequirements.
+    """
+    name = pod["metadata"].get("name") or pod["metadata"].get("generateName", "")
+    listed = pod["spec"].get("containers")
+    if not isinstance(listed, list) or not listed:
+        raise ApiError(422, f'Pod "{name}" is invalid: spec.containers: Required value')
+    for index, container in enumerate(listed):
+        if not deep(container, "name"):
+            path = f"spec.containers[{index}].name"
+            raise ApiError(422, f'Pod "{name}" is invalid: {path}: Required value')
+        limits, requested = (deep(container, "resources", k) or {} for k in ("limits", "requests"))
+        path = f'Pod "{name}" is invalid: spec.containers[{index}].resources'
+        for kind, amounts in (("limits", limits), ("requests", requested)):
+            for resource, count in amounts.items():
+                if "/" in resource and not _is_count(count):
+                    where = f"{path}.{kind}[{resource}]"
+                    raise ApiError(422, f'{where}: Invalid value: "{count}": must be an integer')
+        lacking = [one for one in requested if "/" in one and one not in limits]
+        if lacking:
+            text = "Limit must be set for non overcommitable resources"
+            raise ApiError(422, f"{path}.limits: Required value: {text}")
+
+
+def _is_count(value: Any) -> bool:
+    try:
+        count = quantity(value)
+    except ValueError:
+        return False
+    return count >= 0 and "m" not in str(value) and "." not in str(value)
 
 
 def bind(pod: Obj, node: str, now: float) -> None:
@@ -159,7 +209,7 @@ def requests(pod: Obj) -> dict[str, int]:
         asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
         for name, count in asked.items():
             if "/" in name:
-                total[name] = total.get(name, 0) + int(count)
+                total[name] = total.get(name, 0) + quantity(count)
     return total
 
 

@@ -10,11 +10,12 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from harness.twin.apiserver.execresult import ExecResult
+from harness.twin.world import dirlisting
 from harness.twin.world.filesystem import (
-    Device,
     Directory,
     Entry,
     File,
@@ -26,12 +27,18 @@ from harness.twin.world.filesystem import (
 
 _PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _SHARED = ("/proc/", "/sys/", "/dev/")  # a privileged pod sees the machine's own
-_SHELL_SYNTAX = re.compile(r"[;|&<>$`*?(){}\n]")
+_SHELL_SYNTAX = re.compile(r"[;|&<>$`(){}\n]")
+_PATTERN = re.compile(r"[*?]")
+Program = Callable[[Sequence[str]], ExecResult]
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What programs are run on. ``date`` is what ``ls -l`` shows ("Jan  5 12:00")."""
+    """What programs are run on. ``date`` is what ``ls -l`` shows ("Jan  5 12:00").
+
+    ``programs`` are a container's own beside the small ones, by name; ``unloadable`` are real
+    paths of binaries whose loader the container lacks; ``coreutils``: it speaks GNU's words.
+    """
 
     host: Filesystem
     hostname: str
@@ -39,6 +46,9 @@ class Machine:
     dmesg: Callable[[], str]
     date: str
     host_program: Callable[[str, Sequence[str]], ExecResult]  # real path, arguments
+    programs: Mapping[str, Program] = field(default_factory=dict)
+    unloadable: frozenset[str] = frozenset()
+    coreutils: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +61,60 @@ class _Run:
     arguments: list[str]
 
 
-def run(argv: Sequence[str], machine: Machine) -> ExecResult:
-    """Run a program in a privileged pod that mounts the host root at /host."""
+def run(argv: Sequence[str], machine: Machine, files: Filesystem | None = None) -> ExecResult:
+    """Run a program in a container that sees ``files``.
+
+    Without them: in a privileged pod that mounts the host root at /host.
+    """
     if not argv:
         return ExecResult(b"", b"", 1, "you must specify at least one command for the container")
     name, arguments = argv[0], list(argv[1:])
-    known = _PROGRAMS.get(posixpath.basename(name))
-    files = _pod_files(machine.host)
-    if known is None or ("/" in name and not files.exists(name)):
-        return ExecResult(b"", b"", 127, _not_found(name))
-    return known(_Run(machine, files, posixpath.basename(name), arguments))
+    seen = _pod_files(machine.host) if files is None else files
+    real = find(name, seen)
+    if real in machine.unloadable:
+        return ExecResult(b"", b"", 127, cannot_exec(f"exec {real}: no such file or directory"))
+    if not real:
+        return ExecResult(b"", b"", 127, cannot_exec(not_found(name)))
+    known = _known(machine, real)
+    if known is None:
+        return _refuse(real)
+    return known(_Run(machine, seen, posixpath.basename(name), arguments))
 
 
-def _not_found(name: str) -> str:
-    why = "no such file or directory" if "/" in name else "executable file not found in $PATH"
-    quoted = f'exec: "{name}": {"stat " + name + ": " if "/" in name else ""}{why}'
+def find(name: str, files: Filesystem) -> str:
+    """The real path of a program, looked up as a runtime does; "" where it is not to be found."""
+    for path in [name] if "/" in name else [f"{directory}/{name}" for directory in _PATH]:
+        try:
+            real, entry = files.find(path)
+        except PathError:
+            continue
+        if isinstance(entry, File) and entry.mode & 0o111:
+            return real
+    return ""
+
+
+def not_found(name: str) -> str:
+    """A runtime's words for a program that is not there."""
+    if "/" in name:
+        return f'exec: "{name}": stat {name}: no such file or directory'
+    return f'exec: "{name}": executable file not found in $PATH'
+
+
+def cannot_exec(why: str) -> str:
+    """A kubelet's sentence, over containerd, for an exec whose program did not start."""
     return (
+        "error executing command in container: failed to exec in container: failed to start exec: "
         "OCI runtime exec failed: exec failed: unable to start container process: "
-        f"{quoted}: unknown"
+        f"{why}: unknown"
     )
+
+
+def _known(machine: Machine, real: str) -> Callable[[_Run], ExecResult] | None:
+    name = posixpath.basename(real)
+    own = machine.programs.get(name)
+    if own is not None:
+        return lambda run: own(run.arguments)
+    return _PROGRAMS.get(name)
 
 
 def _pod_files(host: Filesystem) -> Filesystem:
@@ -140,7 +185,8 @@ _PLAIN = "{name}: {path}: {error}"
 
 def _cat(run: _Run) -> ExecResult:
     _, paths, complaint = _options(run, "")
-    return complaint or _each(run, paths, _CANNOT_OPEN, lambda data: data)
+    words = _PLAIN if run.machine.coreutils else _CANNOT_OPEN
+    return complaint or _each(run, paths, words, lambda data: data)
 
 
 def _count(run: _Run) -> tuple[str, int, list[str]] | None:
@@ -228,6 +274,7 @@ def _ls(run: _Run) -> ExecResult:
     letters, operands, complaint = _options(run, "1lad")
     if complaint:
         return complaint
+    date = run.machine.date
     plain: list[str] = []
     blocks: list[tuple[str, list[str]]] = []
     errors = ""
@@ -235,57 +282,15 @@ def _ls(run: _Run) -> ExecResult:
         try:
             entry = run.files.find(path, follow="l" not in letters)[1]
             if isinstance(entry, Directory) and "d" not in letters:
-                blocks.append((path, _lines(run, path, letters)))
+                blocks.append((path, dirlisting.lines(run.files, path, letters, date)))
             else:
-                plain.append(_line(run, path, path, letters))
+                plain.append(dirlisting.line(run.files, path, path, letters, date))
         except PathError as error:
-            errors += f"ls: {path}: {error}\n"
-    out = plain + _titled(blocks, alone=len(operands) < 2)
-    return ExecResult("".join(f"{x}\n" for x in out).encode(), errors.encode(), int(bool(errors)))
-
-
-def _titled(blocks: list[tuple[str, list[str]]], *, alone: bool) -> list[str]:
-    if alone:
-        return [line for _, lines in blocks for line in lines]
-    out: list[str] = []
-    for path, lines in blocks:
-        out += ([""] if out else []) + [f"{path}:", *lines]
-    return out
-
-
-def _lines(run: _Run, path: str, letters: set[str]) -> list[str]:
-    names = run.files.listing(path)
-    if "a" in letters:
-        names = [".", "..", *names]
-    lines = [_line(run, posixpath.join(path, name), name, letters) for name in names]
-    return ["total 0", *lines] if "l" in letters else lines
-
-
-def _line(run: _Run, path: str, name: str, letters: set[str]) -> str:
-    if "l" not in letters:
-        return name
-    entry = run.files.find(path, follow=False)[1]
-    kind, mode, size = _described(entry)
-    arrow = f" -> {entry.target}" if isinstance(entry, Link) else ""
-    owner = f"{'root':<8} {'root':<8}"
-    return f"{kind}{_rwx(mode)} {1:>4} {owner} {size:>9} {run.machine.date} {name}{arrow}"
-
-
-def _described(entry: Entry) -> tuple[str, int, str]:
-    match entry:
-        case Directory():
-            return "d", entry.mode, "0"
-        case Device():
-            return "c", entry.mode, f"{entry.major:>4}, {entry.minor:>3}"
-        case Link():
-            return "l", 0o777, str(len(entry.target))
-        case File():
-            return "-", entry.mode, str(len(entry.read()))
-
-
-def _rwx(mode: int) -> str:
-    letters = "rwxrwxrwx"
-    return "".join(c if mode & (1 << (8 - i)) else "-" for i, c in enumerate(letters))
+            asked = f"cannot access '{path}'" if run.machine.coreutils else path
+            errors += f"ls: {asked}: {error}\n"
+    out = plain + dirlisting.titled(blocks, alone=len(operands) < 2)
+    code = 0 if not errors else 2 if run.machine.coreutils else 1
+    return ExecResult("".join(f"{x}\n" for x in out).encode(), errors.encode(), code)
 
 
 # -- the machine -------------------------------------------------------------------------------
@@ -330,10 +335,28 @@ def _sh(run: _Run) -> ExecResult:
         return _fail("sh: syntax error: unterminated quoted string", 2)
     if not words:
         return _ok("")
-    known = _PROGRAMS.get(posixpath.basename(words[0]))
-    if known is None or ("/" in words[0] and not run.files.exists(words[0])):
-        return _fail(f"sh: {words[0]}: not found", 127)
-    return known(_Run(run.machine, run.files, posixpath.basename(words[0]), words[1:]))
+    name = words[0]
+    real = find(name, run.files)
+    if not real or real in run.machine.unloadable:
+        line = "1: " if run.machine.coreutils else ""
+        return _fail(f"{run.name}: {line}{name}: not found", 127)
+    known = _known(run.machine, real)
+    if known is None:
+        return _refuse(real)
+    arguments = [each for word in words[1:] for each in _expanded(run.files, word)]
+    return known(_Run(run.machine, run.files, posixpath.basename(name), arguments))
+
+
+def _expanded(files: Filesystem, word: str) -> list[str]:
+    """A word of a shell with its pattern in the last part of a path; itself where none fits."""
+    directory, name = posixpath.split(word)
+    if not _PATTERN.search(name) or _PATTERN.search(directory) or not directory:
+        return [word]
+    try:
+        found = [each for each in files.listing(directory) if fnmatchcase(each, name)]
+    except PathError:
+        found = []
+    return [posixpath.join(directory, each) for each in found] or [word]
 
 
 def _chroot(run: _Run) -> ExecResult:
@@ -355,7 +378,7 @@ def _chroot(run: _Run) -> ExecResult:
 
 def _same_root(run: _Run, program: str, arguments: list[str]) -> ExecResult:
     """``chroot /``: the same root, so the same programs."""
-    known = _PROGRAMS.get(posixpath.basename(program))
+    known = _known(run.machine, find(program, run.files))
     if known is None:
         return _cannot_execute(program, "No such file or directory", 127)
     return known(_Run(run.machine, run.files, posixpath.basename(program), arguments))
@@ -397,3 +420,5 @@ _PROGRAMS: Mapping[str, Callable[[_Run], ExecResult]] = {
     "true": lambda _run: ExecResult(b"", b"", 0),
     "uname": _uname,
 }
+NAMES = tuple(_PROGRAMS)
+"""The small programs that there are, by name."""

@@ -33,6 +33,8 @@ def _references(machine: str) -> tuple[str, ...]:
 
 _REQUIRED: dict[tuple[str, str], tuple[str, ...]] = {
     ("v1", "Pod"): ("spec.containers",),
+    ("apps/v1", "DaemonSet"): ("spec.template.spec.containers",),
+    ("apps/v1", "Deployment"): ("spec.template.spec.containers",),
     (HELM, "HelmRelease"): ("spec",),
     (CAPI, "MachineDeployment"): ("spec.clusterName", *_references("spec.template.spec")),
     (CAPI, "MachineSet"): ("spec.clusterName", *_references("spec.template.spec")),

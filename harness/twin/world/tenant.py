@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from harness.twin.world import conditions, pods, worker_node
+from harness.twin.world import conditions, device_manager, worker_node
 from harness.twin.world.conditions import Condition
+from harness.twin.world.container_runtime import Container
 from harness.twin.world.heartbeats import Heartbeat, node_conditions
+from harness.twin.world.kubelet import Kubelets
 from harness.twin.world.objects import Obj, deep, rfc3339, terminating
-from harness.twin.world.reconcile import Activities, Queue
+from harness.twin.world.podlogs import PodLogs
+from harness.twin.world.reconcile import Activities
+from harness.twin.world.scheduler import Scheduler
+from harness.twin.world.worker import Worker
 
 if TYPE_CHECKING:
     from harness.twin.apiserver.store import Change
     from harness.twin.world.cluster import Cluster
+    from harness.twin.world.gpu_devices import DevicePlugin, PodDriver
     from harness.twin.world.guest import Guest
     from harness.twin.world.world import World
 
@@ -24,20 +30,6 @@ GRACE = 50.0
 """Seconds without a beat until a Node is Unknown (node-monitor-grace-period, Kubernetes 1.32+)."""
 
 
-@dataclass(slots=True)
-class Worker:
-    """One machine's kubelet: ``up`` in this boot, ``network`` once the CNI is there."""
-
-    guest: Guest
-    instance: Obj
-    identity: tuple[str, str]
-    heartbeat: Heartbeat
-    up: bool = False
-    network: bool = False
-    images: dict[str, None] = field(default_factory=dict)
-    addresses: int = 0
-
-
 class Workers:
     """Every worker of one tenant cluster."""
 
@@ -45,24 +37,80 @@ class Workers:
         self._world = world
         self.cluster = cluster
         self._engine = world.engine
-        self._workers: dict[str, Worker] = {}
+        # called when a node's kubelet is Ready in this boot, and when it falls silent
+        self.on_up: list[Callable[[str, Guest], None]] = []
+        self.on_down: list[Callable[[str], None]] = []
         self._numbers = 0
         self._work = Activities(world.engine)
-        self._waiting: dict[tuple[str, str], None] = {}
-        self._queue = Queue(
-            world.engine,
-            f"scheduler of {cluster.store.name}",
-            self._schedule,
-            lambda: world.timings.draw("scheduler"),
-        )
-        cluster.on("v1", "Pod", self._hear_pod)
+        self._kubelets = Kubelets(world, cluster)
+        self._workers = self._kubelets.workers
+        self._scheduler = Scheduler(world, cluster)
         cluster.on("v1", "Node", self._hear_node)
         cluster.on("v1", "Secret", self._hear_secret)
+
+    @property
+    def drivers(self) -> dict[str, PodDriver]:
+        """Who plays pods instead of their kubelet, by the pods' label app."""
+        return self._kubelets.drivers
+
+    @drivers.setter
+    def drivers(self, drivers: dict[str, PodDriver]) -> None:
+        self._kubelets.drivers = drivers
+
+    @property
+    def logs(self) -> PodLogs:
+        """What the containers of this cluster have written."""
+        return self._kubelets.logs
+
+    def address_for(self, pod: Obj) -> str:
+        """An address for a pod that starts on its node."""
+        return self._kubelets.address_for(pod)
+
+    def container(self, pod: Obj, name: str) -> Container:
+        """A container that runs on a worker, as it was made."""
+        return self._kubelets.container(pod, name)
 
     def guest_of(self, node: str) -> Guest | None:
         """The machine behind a Node, where its kubelet answers."""
         worker = self._workers.get(node)
         return worker.guest if worker is not None and worker.up else None
+
+    # -- device plugins
+
+    def plug(self, node: str, plugin: DevicePlugin) -> None:
+        """A device plugin registers with a node's kubelet, for this boot."""
+        worker = self._workers.get(node)
+        if worker is not None and worker.up:
+            worker.devices.register(plugin)
+            self._work.stop(f"forgets {plugin.resource} on {node}")
+            self._advertise(worker, plugin.resource)
+
+    def unplug(self, node: str, resource: str) -> None:
+        """A device plugin's socket is gone: nothing is allocatable, and later nothing is there.
+
+        The capacity stays for five minutes, as a kubelet has it.
+        """
+        worker = self._workers.get(node)
+        if worker is None or not worker.devices.lose(resource):
+            return
+        self._advertise(worker, resource)
+
+        def forget() -> None:
+            worker.devices.forget(resource)
+            self._advertise(worker, resource)
+
+        self._work.start(f"forgets {resource} on {node}", device_manager.STOP_GRACE, forget)
+
+    def _advertise(self, worker: Worker, resource: str) -> None:
+        node = self.cluster.find("v1", "Node", "", worker.name)
+        if node is None:
+            return
+        capacity, allocatable = worker.devices.count(resource)
+        self.cluster.status(
+            node,
+            lambda stored: worker_node.advertise(stored, resource, capacity, allocatable),
+            manager=MANAGER,
+        )
 
     # -- a machine comes and goes
 
@@ -85,6 +133,11 @@ class Workers:
             return
         worker.up = worker.network = False
         worker.heartbeat.stop()
+        for resource in (*worker.devices.plugins, *worker.devices.stopped):
+            self._work.stop(f"forgets {resource} on {name}")
+        self._kubelets.down(worker)
+        for tell in self.on_down:
+            tell(name)
         self._work.stop(f"cni {name}")
         self._work.start(f"silent {name}", GRACE, lambda: self._silent(name))
 
@@ -104,7 +157,7 @@ class Workers:
         self._work.stop(f"silent {name}")
         seconds = self._world.timings.draw("node.cni")
         self._work.start(f"cni {name}", seconds, lambda: self._connect(worker))
-        self._sync_pods(worker)
+        self._kubelets.came_up(worker)
 
     def _register(self, worker: Worker) -> None:
         self._numbers += 1
@@ -124,6 +177,9 @@ class Workers:
 
         def change(stored: Obj) -> None:
             stored["status"]["nodeInfo"] = info
+            # what device plugins said before the reboot; they have yet to come back
+            for resource in [name for name in stored["status"]["capacity"] if "/" in name]:
+                worker_node.advertise(stored, resource, 0, 0)
             _overwrite(stored, node_conditions(now, ready=False, message=worker_node.NO_NETWORK))
 
         self.cluster.status(node, change, manager=MANAGER)
@@ -152,8 +208,9 @@ class Workers:
         dropped = (worker_node.CNI_TAINT, worker_node.NOT_READY, _UNREACHABLE)
         self._drop_taints(node, dropped)
         self.cluster.events.normal(node, "NodeReady", "Node status is now: NodeReady", MANAGER)
-        self._sync_pods(worker)
-        self._again()
+        for tell in self.on_up:
+            tell(worker.guest.hostname, worker.guest)
+        self._kubelets.connected(worker)
 
     def _drop_taints(self, node: Obj, keys: tuple[str, ...]) -> None:
         def change(stored: Obj) -> None:
@@ -228,148 +285,6 @@ class Workers:
             if worker.up and self.cluster.find("v1", "Node", "", worker.guest.hostname) is None:
                 self._engine.after(1.0, partial(self._join, worker), "kubelet tries again")
 
-    # -- pods
-
-    def _hear_pod(self, change: Change) -> None:
-        pod = change.obj
-        uid = pod["metadata"]["uid"]
-        if change.type == "DELETED":
-            self._work.stop(f"start {uid}")
-            self._work.stop(f"kill {uid}")
-            return
-        node = deep(pod, "spec", "nodeName")
-        if not node:
-            if change.type == "ADDED":
-                self._queue.hear(change)
-            return
-        worker = self._workers.get(node)
-        if worker is not None and worker.up:
-            self._sync(worker, pod)
-
-    def _sync_pods(self, worker: Worker) -> None:
-        for pod in self.cluster.all("v1", "Pod"):
-            if deep(pod, "spec", "nodeName") != worker.guest.hostname:
-                continue
-            if deep(pod, "status", "phase") == "Running" and not worker.network:
-                self._interrupt(pod)
-            self._sync(worker, self.cluster.current(pod) or pod)
-
-    def _interrupt(self, pod: Obj) -> None:
-        now = self._engine.now
-        self.cluster.status(pod, lambda stored: pods.interrupted(stored, now), manager=MANAGER)
-        text = "Pod sandbox changed, it will be killed and re-created."
-        self.cluster.events.normal(pod, "SandboxChanged", text, MANAGER)
-
-    def _sync(self, worker: Worker, pod: Obj) -> None:
-        """What a kubelet does about one pod, given how it stands."""
-        uid = pod["metadata"]["uid"]
-        if terminating(pod):
-            self._kill(pod)
-        elif (
-            not pods.finished(pod)
-            and not conditions.holds(pod, "Ready")
-            and (worker.network or deep(pod, "spec", "hostNetwork"))
-            and not self._work.running(f"start {uid}")
-        ):
-            self._start(worker, pod)
-
-    def _start(self, worker: Worker, pod: Obj) -> None:
-        now, uid = self._engine.now, pod["metadata"]["uid"]
-        ip = worker_node.address(worker.instance)
-        image = pod["spec"]["containers"][0].get("image", "")
-        seconds = self._world.timings.draw(
-            "tenant.cached" if image in worker.images else "tenant.pull"
-        )
-        # begun before the status is written: that write comes back here
-        self._work.start(f"start {uid}", seconds, lambda: self._run(worker, pod))
-        if not deep(pod, "status", "startTime"):
-            self.cluster.status(pod, lambda stored: pods.creating(stored, ip, now), manager=MANAGER)
-            if image not in worker.images:
-                text = f'Pulling image "{image}"'
-                self.cluster.events.normal(pod, "Pulling", text, MANAGER)
-
-    def _run(self, worker: Worker, pod: Obj) -> None:
-        current = self.cluster.current(pod)
-        if current is None or terminating(current) or not worker.up:
-            return
-        for container in current["spec"]["containers"]:
-            worker.images[container.get("image", "")] = None
-        ip, now = self._address(worker, current), self._engine.now
-        self.cluster.status(current, lambda stored: pods.running(stored, ip, now), manager=MANAGER)
-        for container in current["spec"]["containers"]:
-            text = f"Started container {container['name']}"
-            self.cluster.events.normal(current, "Started", text, MANAGER)
-
-    def _address(self, worker: Worker, pod: Obj) -> str:
-        if deep(pod, "spec", "hostNetwork"):
-            return worker_node.address(worker.instance)
-        worker.addresses += 1
-        node = self.cluster.find("v1", "Node", "", worker.guest.hostname) or {}
-        network = str(deep(node, "spec", "podCIDR") or "10.243.0.0/24").rpartition(".")[0]
-        return f"{network}.{2 + worker.addresses % 250}"
-
-    def _kill(self, pod: Obj) -> None:
-        uid = pod["metadata"]["uid"]
-        self._work.stop(f"start {uid}")
-        grace = float(pod["metadata"].get("deletionGracePeriodSeconds", 0))
-        seconds = min(grace, self._world.timings.draw("tenant.kill"))
-        self._work.start(f"kill {uid}", seconds, lambda: self.cluster.remove(pod))
-
-    # -- scheduling
-
-    def _again(self) -> None:
-        for namespace, name in self._waiting:
-            self._queue.add(namespace, name)
-
-    def _schedule(self, namespace: str, name: str) -> None:
-        pod = self.cluster.find("v1", "Pod", namespace, name)
-        if pod is None or deep(pod, "spec", "nodeName") or terminating(pod):
-            self._waiting.pop((namespace, name), None)
-            return
-        nodes = self.cluster.all("v1", "Node")
-        load = self._load()
-        fits = sorted(
-            (load.get(node["metadata"]["name"], 0), node["metadata"]["name"])
-            for node in nodes
-            if _fits(pod, node)
-        )
-        if fits:
-            self._waiting.pop((namespace, name), None)
-            self._bind(pod, fits[0][1])
-            return
-        self._waiting[namespace, name] = None
-        why = f"0/{len(nodes)} nodes are available: no node fits the pod's taints and selectors."
-        if not nodes:
-            why = "no nodes available to schedule pods"
-        refused = conditions.false("PodScheduled", "Unschedulable", why)
-
-        def change(stored: Obj) -> None:
-            stored.setdefault("status", {})["phase"] = "Pending"
-            conditions.write(stored, self._engine.now, refused)
-
-        self.cluster.status(pod, change, manager="kube-scheduler")
-        self.cluster.events.warning(pod, "FailedScheduling", why, "default-scheduler")
-
-    def _load(self) -> dict[str, int]:
-        load: dict[str, int] = {}
-        for pod in self.cluster.all("v1", "Pod"):
-            node = deep(pod, "spec", "nodeName")
-            if node and not pods.finished(pod):
-                load[node] = load.get(node, 0) + 1
-        return load
-
-    def _bind(self, pod: Obj, node: str) -> None:
-        now = self._engine.now
-        self.cluster.status(
-            pod, lambda stored: pods.scheduled(stored, now), manager="kube-scheduler"
-        )
-        self.cluster.edit(
-            pod, lambda stored: stored["spec"].update(nodeName=node), manager="kube-scheduler"
-        )
-        place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        text = f"Successfully assigned {place} to {node}"
-        self.cluster.events.normal(pod, "Scheduled", text, "default-scheduler")
-
 
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 
@@ -385,28 +300,3 @@ def _overwrite(node: Obj, fresh: list[Obj]) -> None:
         if before["status"] == condition["status"]:
             condition["lastTransitionTime"] = before["lastTransitionTime"]
         stored[stored.index(before)] = condition
-
-
-def _fits(pod: Obj, node: Obj) -> bool:
-    spec = node.get("spec") or {}
-    if spec.get("unschedulable") or not conditions.holds(node, "Ready"):
-        return False
-    labels = node["metadata"].get("labels") or {}
-    wanted = deep(pod, "spec", "nodeSelector") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        return False
-    tolerations = deep(pod, "spec", "tolerations") or ()
-    hard = [t for t in spec.get("taints") or () if t["effect"] in ("NoSchedule", "NoExecute")]
-    if not all(any(_tolerates(t, taint) for t in tolerations) for taint in hard):
-        return False
-    allocatable = deep(node, "status", "allocatable") or {}
-    return all(int(allocatable.get(name, 0)) >= count for name, count in pods.requests(pod).items())
-
-
-def _tolerates(toleration: Obj, taint: Obj) -> bool:
-    if toleration.get("effect") not in (None, "", taint["effect"]):
-        return False
-    if toleration.get("operator") == "Exists":
-        return toleration.get("key") in (None, "", taint["key"])
-    same_value = toleration.get("value", "") == taint.get("value", "")
-    return bool(toleration.get("key") == taint["key"] and same_value)

@@ -105,6 +105,13 @@ def address(instance: Obj) -> str:
     return str(interfaces[0].get("ipAddress", "")) if interfaces else ""
 
 
+def advertise(node: Obj, resource: str, capacity: int, allocatable: int) -> None:
+    """What a kubelet says of a device plugin's resource."""
+    status = node["status"]
+    status.setdefault("capacity", {})[resource] = str(capacity)
+    status.setdefault("allocatable", {})[resource] = str(allocatable)
+
+
 def _addresses(guest: Guest, instance: Obj) -> list[Obj]:
     return [
         {"type": "InternalIP", "address": address(instance)},

@@ -20,6 +20,7 @@ from harness.twin.world import (
     landscape,
     landscape_tenant,
     machinesets,
+    pods,
     podsecurity,
     projection,
     shapes,
@@ -27,8 +28,11 @@ from harness.twin.world import (
 )
 from harness.twin.world.capk import KubevirtMachines
 from harness.twin.world.cdi import DataVolumes
-from harness.twin.world.chart_behaviour import ChartBehaviour
+from harness.twin.world.chart_behaviour import ChartBehaviour, KubernetesChart
 from harness.twin.world.cluster import Cluster
+from harness.twin.world.daemonsets import DaemonSets
+from harness.twin.world.deployments import TenantDeployments
+from harness.twin.world.gpu_operator import GpuOperator
 from harness.twin.world.guests import Guests
 from harness.twin.world.healthcheck import HealthChecks, Monitors
 from harness.twin.world.helm import HelmController
@@ -82,6 +86,7 @@ class World:
         # asked with each new guest and its VMI, before the guest is powered on
         self.on_guest: list[GuestHook] = []
         self._chart = ChartBehaviour()
+        self._kubernetes_chart = KubernetesChart()
         revisions = Revisions()
         self.management = self._store(
             MANAGEMENT, revisions, (*kinds.MANAGEMENT, *projection.resources(self._monitors_of))
@@ -112,9 +117,10 @@ class World:
             kinds.only_these,
             capi.default_replicas,
             talos_reconcile.immutable_template,
+            pods.accepted,
         ]
         for store in self.tenants.values():
-            store.admission.extend((shapes.well_shaped, kinds.only_these))
+            store.admission.extend((shapes.well_shaped, kinds.only_these, pods.accepted))
             store.admission.append(
                 podsecurity.admission(partial(store.find, "v1", "Namespace", ""))
             )
@@ -135,6 +141,10 @@ class World:
         self.data_volumes = DataVolumes(self)
         self.guests = Guests(self)
         self.workers = {name: Workers(self, c) for name, c in self.tenant_clusters.items()}
+        self.workloads = [
+            (DaemonSets(self, c), TenantDeployments(self, c)) for c in self.tenant_clusters.values()
+        ]
+        self.operators = {name: GpuOperator(self, w) for name, w in self.workers.items()}
 
     def rng(self, purpose: str) -> random.Random:
         """A generator of its own for each purpose, so that one draw never shifts another."""
@@ -155,6 +165,21 @@ class World:
     def chart(self, behaviour: ChartBehaviour) -> None:
         upgraded = behaviour.version != self._chart.version
         self._chart = behaviour
+        if upgraded:
+            self.helm.revisit()
+
+    @property
+    def kubernetes_chart(self) -> KubernetesChart:
+        """What the installed chart of tenant clusters does, and so the addons it renders.
+
+        A new value with another ``version`` is an upgrade, as with `chart`.
+        """
+        return self._kubernetes_chart
+
+    @kubernetes_chart.setter
+    def kubernetes_chart(self, behaviour: KubernetesChart) -> None:
+        upgraded = behaviour.version != self._kubernetes_chart.version
+        self._kubernetes_chart = behaviour
         if upgraded:
             self.helm.revisit()
 
@@ -288,11 +313,31 @@ class World:
         return containers.run_on_worker(self.workers[cluster.removeprefix(TENANT_PREFIX)], found,
                                         container, argv)  # fmt: skip
 
-    def logs(self, cluster: str, namespace: str, pod: str, container: str = "") -> bytes:
-        """What a container has written. Raises ApiError where there is no such pod."""
+    def logs(
+        self,
+        cluster: str,
+        namespace: str,
+        pod: str,
+        container: str = "",
+        *,
+        previous: bool = False,
+    ) -> bytes:
+        """What a container has written, or the one before it. Raises ApiError for what is not."""
         where = self._cluster_named(cluster)
         found = self._pod(where, namespace, pod)
-        return containers.log_of(self, found, container)
+        return containers.log_of(self, found, container, previous=previous)
+
+    def follow_logs(
+        self,
+        cluster: str,
+        namespace: str,
+        pod: str,
+        container: str,
+        heard: Callable[[bytes], None],
+    ) -> Callable[[], None]:
+        """Hand what a container writes from now on to ``heard``; returns how to stop."""
+        found = self._pod(self._cluster_named(cluster), namespace, pod)
+        return containers.follow_log(self, found, container, heard)
 
     @staticmethod
     def _pod(cluster: Cluster, namespace: str, name: str) -> Obj:

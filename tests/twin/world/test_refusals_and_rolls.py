@@ -117,7 +117,7 @@ def test_a_host_that_promises_more_cards_than_it_has_refuses_the_pod(lab: Any) -
 
 def test_a_refused_render_is_the_releases_own_failure_and_is_tried_again(lab: Any) -> None:
     lab.pool("gpu", talos={"version": "v1.13"})
-    lab.run(100)
+    lab.run_until(lambda: (release(lab).get("status") or {}).get("installFailures") == 3, 120)
     failed = release(lab)
     for kind in ("Ready", "Released"):
         assert condition(failed, kind) == "False"
