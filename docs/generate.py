@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness.claims.catalogue import Claim, load
 from harness.twin.faults.catalogue import FAULTS
+from harness.twin.faults.listing import HARMLESS
 from harness.twin.faults.model import Fault
 
 DOCS = Path(__file__).resolve().parent
@@ -33,6 +34,8 @@ SOURCES = {
     "NDP": "the code of NVIDIA's device plugin",
     "NKM": "the code of NVIDIA's open kernel modules",
     "gpu_path section 2": "how Talos and the kernel load modules",
+    "gpu_path section 6": "how containerd and the device plugin use CDI",
+    "gpu_path section 7": "what proves a link of a card's way and what does not",
 }
 """A fault's source tags in words; a tag that is not here is printed as it is."""
 MADE = "<!-- Made by docs/generate.py from the catalogue. Edit that, then run it again. -->"
@@ -71,18 +74,22 @@ def faults_page(faults: Mapping[str, Fault]) -> str:
         "one edit to the simulated world; it never touches a scenario or a judge. "
         "`hil run --fault NAME` plants one in the embedded lab, `hil twin fault NAME` in a twin "
         "that is up, and `hil prove` runs the scenarios under each and compares what came out "
-        "with what is declared here.",
+        "with what is declared here: on one pool that the fault concerns and on one that it does "
+        "not, which has to stay as it was; with `--thorough` on every pool, past the 70 minutes of "
+        "its boot.",
         "A fault *breaks* the claims that must come out broken, and *blinds* those that must come "
-        "out unknown because nobody can look any more. *Inferred* marks what was deduced from the "
-        "sources and is not known from a report.",
+        "out unknown because nobody can look any more, or because what is seen would prove "
+        "nothing. One that is *harmless* only looks like a fault and must change no claim. "
+        "*Inferred* marks what was deduced from the sources and is not known from a report.",
         "\n".join(["| Fault | What is wrong |", "| --- | --- |", *rows]),
     ]
     for fault in faults.values():
         fields = {
             "Seen": fault.seen,
             "Tempting": fault.wrong_diagnosis,
-            "Breaks": _links(sorted(fault.breaks), "claims.md"),
+            "Breaks": _links(sorted(fault.breaks), "claims.md") or "nothing",
             "Blinds": _links(sorted(fault.blinds), "claims.md") or "nothing",
+            "Harmless": HARMLESS if fault.harmless else "",
             "Pools": ", ".join(f"`{pool}`" for pool in fault.where),
             "Known from": _source(fault.source),
         }

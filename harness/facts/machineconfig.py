@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -19,6 +19,7 @@ from harness.facts.reply import quote
 
 MODULES = "machine.kernel.modules"
 IMAGE = "machine.install.image"
+LABELS = "machine.nodeLabels"
 
 _IMAGE = re.compile(r"(?P<repository>[^\s@]+)/(?P<schematic>[^\s/:@]+):(?P<version>[^\s/:@]+)")
 
@@ -37,12 +38,14 @@ class RenderedModules(Fact):
 
     ``present_block`` tells whether the machine section has a ``kernel`` key, whatever it holds;
     ``modules`` is the list at machine.kernel.modules, in its order; ``misplaced`` are the dotted
-    paths of lists named ``modules`` anywhere else.
+    paths of lists named ``modules`` anywhere else; ``extra_keys`` what its entries hold beside
+    ``name`` and ``parameters``, which the chart never writes (S-KM).
     """
 
     present_block: bool
     modules: tuple[DeclaredModule, ...]
     misplaced: tuple[str, ...] = ()
+    extra_keys: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,6 +60,13 @@ class InstallImage(Fact):
     schematic: str
     version: str
     repository: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLabels(Fact):
+    """machine.nodeLabels: what the worker's Node is labelled with by its own configuration."""
+
+    labels: dict[str, str] = field(hash=False)
 
 
 class _Shape(ValueError):
@@ -74,7 +84,8 @@ def rendered_modules(text: str, *, at: float, source: str) -> RenderedModules | 
         return Unread(origin, MODULES, str(wrong))
     right_one = at_path(machine, "kernel", "modules")
     misplaced = tuple(path for path, found in _lists(documents) if found is not right_one)
-    return RenderedModules(origin, "kernel" in machine, declared, misplaced)
+    extra = tuple(dict.fromkeys(_extra_keys(right_one)))
+    return RenderedModules(origin, "kernel" in machine, declared, misplaced, extra)
 
 
 def install_image(text: str, *, at: float, source: str) -> InstallImage | Unread:
@@ -88,6 +99,18 @@ def install_image(text: str, *, at: float, source: str) -> InstallImage | Unread
     if found is None:
         return Unread(origin, IMAGE, f"no <repository>/<schematic>:<version>: {quote(str(image))}")
     return InstallImage(origin, found["schematic"], found["version"], found["repository"])
+
+
+def node_labels(text: str, *, at: float, source: str) -> NodeLabels | Unread:
+    """Read the labels that a machine configuration gives its node."""
+    origin = Origin(at, source, text)
+    try:
+        found = _mapping(_machine(_documents(text)), "nodeLabels")
+    except _Shape as wrong:
+        return Unread(origin, LABELS, str(wrong))
+    if not all(isinstance(one, str) for one in (*found, *found.values())):
+        return Unread(origin, LABELS, f"a label is no text: {quote(repr(found))}")
+    return NodeLabels(origin, dict(found))
 
 
 _NULLS = ("~", "null", "Null", "NULL")
@@ -161,6 +184,11 @@ def declared_module(item: Any) -> DeclaredModule:
     if not all(isinstance(one, str) for one in parameters):
         raise _Shape(f"a parameter of {name} is no text: {quote(repr(parameters))}")
     return DeclaredModule(name, tuple(parameters))
+
+
+def _extra_keys(listed: Any) -> Iterator[str]:
+    for item in listed if isinstance(listed, list) else []:
+        yield from (str(key) for key in item if key not in ("name", "parameters"))
 
 
 def _lists(documents: list[Any]) -> Iterator[tuple[str, list[Any]]]:

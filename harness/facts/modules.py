@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.facts.fact import Fact, Origin, Unread
-from harness.facts.reply import Output, quote, unfinished
+from harness.facts.reply import Output, plain, quote, unfinished
 
 ASKED = "/proc/modules"
 
@@ -76,16 +76,16 @@ def canonical(name: str) -> str:
 def read_modules(output: Output, *, at: float, source: str) -> ModuleTable | Unread:
     """Read the reply of ``cat /proc/modules``.
 
-    Lines wrapped by a terminal are joined, CRLF and further columns are let pass, a last line cut
-    short is left out and told by ``whole``. A line that is no record, or one module twice, makes
-    the whole table Unread.
+    Lines wrapped by a terminal are joined; its colours, CRLF, a byte order mark and further columns
+    are let pass; a last line cut short is left out and told by ``whole``. A line that is no
+    record, or one module twice, makes the whole table Unread.
     """
     origin = output.origin(at, source)
     return unfinished(output, ASKED, origin) or _table(output.stdout, origin)
 
 
 def _table(text: str, origin: Origin) -> ModuleTable | Unread:
-    lines = [line.rstrip("\r") for line in text.split("\n")]
+    lines = plain(text).split("\n")
     tail = lines.pop()
     whole = not tail
     if _read(tail) is not None:

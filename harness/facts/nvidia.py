@@ -7,10 +7,11 @@ prefix (gpu_path 2.1; NKM kernel-open/nvidia/nv-procfs.c).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from harness.facts.fact import Fact, Origin, Unread
-from harness.facts.reply import Output, quote, unfinished
+from harness.facts.reply import Output, no_such_file, plain, quote, unfinished
 
 PARAMS = "/proc/driver/nvidia/params"
 SMI = "nvidia-smi -L"
@@ -20,12 +21,17 @@ _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _CARD = re.compile(
     rf"GPU (?P<index>\d{{1,4}}): (?P<model>\S.*?) \(UUID: (?P<uuid>GPU-{_UUID})\)", re.A
 )
+# releases before 470 name a MIG device after its card, MIG-GPU-<uuid>/<instance>/<slice>
 _MIG = re.compile(
-    rf" +MIG (?P<profile>\S+) +Device +(?P<index>\d{{1,4}}): \(UUID: (?P<uuid>MIG-{_UUID})\)", re.A
+    r" +MIG (?P<profile>\S+) +Device +(?P<index>\d{1,4}): "
+    rf"\(UUID: (?P<uuid>MIG-(?:{_UUID}|GPU-{_UUID}/\d{{1,3}}/\d{{1,3}}))\)",
+    re.A,
 )
+_BEGINS = re.compile(r"GPU \d|\s+MIG |WARNING:")
 _NONE = re.compile(r"No devices (?:were )?found\.?")
 _FAILED = re.compile(
-    r"NVIDIA-SMI has failed|Failed to initialize NVML|Unable to determine the device handle"
+    r"NVIDIA-SMI has failed|NVIDIA-SMI couldn't find libnvidia-ml|Failed to initialize NVML"
+    r"|Unable to determine the device handle|^\s*Insufficient Permissions"
 )
 
 
@@ -88,32 +94,38 @@ class SmiFailed(Fact):
 def read_params(output: Output, *, at: float, source: str) -> NvidiaParams | ParamsAbsent | Unread:
     """Read the reply of ``cat /proc/driver/nvidia/params``."""
     origin = output.origin(at, source)
-    if output.exit_code not in (0, None) and _no_such_file(output.stderr):
+    if output.exit_code not in (0, None) and no_such_file(PARAMS, output.stderr):
         return ParamsAbsent(origin, output.stderr.strip())
     return unfinished(output, PARAMS, origin) or _params(output.stdout, origin)
 
 
 def read_smi_list(output: Output, *, at: float, source: str) -> SmiCards | SmiFailed | Unread:
-    """Read the reply of ``nvidia-smi -L``; its exit status alone says nothing (gpu_path 3)."""
+    """Read the reply of ``nvidia-smi -L``; its exit status alone says nothing (gpu_path 3).
+
+    Lines that a terminal wrapped are joined; its colours, CRLF and a byte order mark are let pass.
+    """
     origin = output.origin(at, source)
     refused = unfinished(output, SMI, origin)
     if refused is not None and output.exit_code is None:
         return refused
-    lines = [line.rstrip() for line in output.text.splitlines() if line.strip()]
-    failed = next((line for line in lines if _FAILED.search(line)), None)
-    if failed is not None:
+    text = plain(output.text)
+    failed = failure(text)
+    if failed:
         return SmiFailed(origin, failed)
+    lines = [line.rstrip() for line in text.split("\n") if line.strip()]
     if len(lines) == 1 and _NONE.fullmatch(lines[0].strip()):
         return SmiCards(origin, (), lines[0].strip())
-    return refused or _cards(lines, origin)
+    return refused or _cards(list(_unwrapped(lines)), origin)
 
 
-def _no_such_file(said: str) -> bool:
-    return f"{PARAMS}: No such file or directory" in said.replace("'", "")
+def failure(text: str) -> str:
+    """nvidia-smi's own sentence on why the driver gives it no answer, "" where it says none."""
+    lines = (line.rstrip() for line in text.split("\n"))
+    return next((line for line in lines if _FAILED.search(line)), "")
 
 
 def _params(text: str, origin: Origin) -> NvidiaParams | Unread:
-    lines = text.split("\n")
+    lines = plain(text).split("\n")
     tail = lines.pop()
     found: dict[str, str] = {}
     for line in lines:
@@ -143,6 +155,26 @@ def _cards(lines: list[str], origin: Origin) -> SmiCards | Unread:
     if len({card.uuid for card in cards}) != len(cards):
         return Unread(origin, SMI, f"two cards share a UUID: {quote(origin.raw)}")
     return SmiCards(origin, tuple(cards), "\n".join(notes))
+
+
+def _unwrapped(lines: list[str]) -> Iterator[str]:
+    """Lines with those joined that a terminal broke: the first as wide as the widest, and the
+    next one no beginning of its own."""
+    width = max(map(len, lines), default=0)
+    joined, last = "", 0
+    for line in lines:
+        if joined and last == width and not _BEGINS.match(line) and not _whole(joined):
+            joined, last = joined + line, len(line)
+            continue
+        if joined:
+            yield joined
+        joined, last = line, len(line)
+    if joined:
+        yield joined
+
+
+def _whole(line: str) -> bool:
+    return bool(_CARD.fullmatch(line) or _MIG.fullmatch(line))
 
 
 def _take(line: str, cards: list[SmiCard]) -> bool:

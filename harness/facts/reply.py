@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from harness.facts.fact import Origin, Unread
 
 QUOTED = 160
 """Characters of an offending text that a reason quotes."""
+
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor moves
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # a window's title
+    r"|\x1b[ -/]*[0-~]"
+)
+_LINE_END = re.compile(r"\r+\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,11 @@ def quote(text: str) -> str:
     return f"{text[:QUOTED]!r}… ({len(text)} characters)"
 
 
+def plain(text: str) -> str:
+    """A text as if no terminal had touched it: no byte order mark, no colours, LF line ends."""
+    return _LINE_END.sub("\n", _CONTROL.sub("", text.removeprefix("\ufeff")))
+
+
 def unfinished(output: Output, asked: str, origin: Origin) -> Unread | None:
     """Why the answer is not one, or None for an answer with exit status 0.
 
@@ -54,3 +67,8 @@ def unfinished(output: Output, asked: str, origin: Origin) -> Unread | None:
     else:
         why = f"{' '.join(output.argv)} ended with {output.exit_code}: {said}"
     return Unread(origin, asked, why)
+
+
+def no_such_file(path: str, said: str) -> bool:
+    """Whether ``cat`` said that this very file is not there, in GNU's wording or busybox'."""
+    return f"{path}: No such file or directory" in said.replace("'", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,13 +42,27 @@ class LauncherGpu(Fact):
 
     ``pci_env`` are the PCI_RESOURCE_* variables of its compute container, each with its PCI
     addresses; ``limits`` that container's limits; ``unscheduled`` the scheduler's message while
-    the pod has no host, "" otherwise.
+    the pod has no host, "" otherwise. Then ``offered`` is what the hosts' Nodes offer of devices
+    of the same vendors, (host, resource, amount) each: the scheduler says the same of cards that
+    are all in use and of a name that no host has.
     """
 
     pod: str
     pci_env: dict[str, tuple[str, ...]] = field(hash=False)
     limits: dict[str, str] = field(hash=False)
     unscheduled: str = ""
+    offered: tuple[tuple[str, str, str], ...] = ()
+
+
+def offers(nodes: Sequence[Any], limits: Mapping[str, str]) -> tuple[tuple[str, str, str], ...]:
+    """(host, resource, amount) of every allocatable of a vendor that ``limits`` name devices of."""
+    vendors = {name.partition("/")[0] for name in limits if "/" in name}
+    return tuple(
+        (name_of(node), resource, str(amount))
+        for node in nodes
+        for resource, amount in sorted(mapped(node, "status", "allocatable").items())
+        if resource.partition("/")[0] in vendors and "/" in resource
+    )
 
 
 def variable_of(resource: str) -> str:
@@ -91,8 +106,12 @@ def read_env(output: Output, *, at: float, source: str) -> dict[str, str] | Unre
     return {key: value for key, equals, value in pairs if equals}
 
 
-def launcher_gpu(pod: Any, env: dict[str, str], *, at: float, cluster: str) -> LauncherGpu:
-    """Read a virt-launcher pod; ``env`` are its compute container's variables."""
+def launcher_gpu(
+    pod: Any, env: dict[str, str], *, at: float, cluster: str, hosts: Sequence[Any] = ()
+) -> LauncherGpu:
+    """Read a virt-launcher pod; ``env`` are its compute container's variables, ``hosts`` the
+    Nodes that could take it, asked for while it has none.
+    """
     scheduled = condition(pod, "PodScheduled")
     waiting = text_at(scheduled, "status") == "False"
     limits = mapped(compute_container(pod), "resources", "limits")
@@ -106,4 +125,5 @@ def launcher_gpu(pod: Any, env: dict[str, str], *, at: float, cluster: str) -> L
         },
         limits={key: str(value) for key, value in limits.items()},
         unscheduled=text_at(scheduled, "message") if waiting else "",
+        offered=offers(hosts, limits) if waiting else (),
     )

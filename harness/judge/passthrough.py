@@ -1,4 +1,4 @@
-"""The claim that a worker's VM holds its cards: three legs, which must agree."""
+"""Claims about a card on its way into a VM: who holds it on the host, and that the VM has it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from harness.facts.fact import Unread
+from harness.facts.lspci import PciDrivers
 from harness.facts.pci import PciCards
 from harness.facts.vmi import LauncherGpu, VmiGpus, VmiRefusal, variable_of
 from harness.judge.verdict import Outcome, Verdict
-from harness.judge.wording import counted, named, unread
+from harness.judge.wording import counted, named, outcome, unread
 
 _CLAIM = "passthrough"
 _NOT_PERMITTED = "permittedHostDevices"
+_VFIO = "vfio-pci"
 
 
 def passthrough(
@@ -37,8 +39,8 @@ def passthrough(
     if isinstance(vmi, VmiRefusal):
         because = f"VMI {vmi.vmi} is refused ({vmi.reason}): {vmi.message}"
         permitted = _NOT_PERMITTED not in vmi.message
-        outcome = Outcome.UNKNOWN if permitted else Outcome.BROKEN
-        return Verdict(_CLAIM, subject, outcome, because, facts)
+        refused = Outcome.UNKNOWN if permitted else Outcome.BROKEN
+        return Verdict(_CLAIM, subject, refused, because, facts)
     short = _without_host(launcher, devices)
     if short:
         because = f"no host has {named(devices)} left for {subject}: {short}"
@@ -56,12 +58,43 @@ def passthrough(
     return Verdict(_CLAIM, subject, Outcome.HOLDS, because, facts)
 
 
+def vfio_bound(found: PciDrivers | Unread, pci_id: str, subject: str) -> Verdict:
+    """vfio-bound: on the worker's host, vfio-pci holds every function with the card's id.
+
+    Unknown where the host has no such function, for then there is none to be held. Other NVIDIA
+    functions of the host, of another id, are not this pool's.
+    """
+    claim = "vfio-bound"
+    if isinstance(found, Unread):
+        return unread(claim, subject, found)
+    ours = [one for one in found.functions if pci_id and one.pci_id == pci_id]
+    if not ours:
+        seen = named(f"{one.address} [{one.pci_id}]" for one in found.functions)
+        because = f"the host has no function {pci_id or 'of the card'}; of NVIDIA: {seen}"
+        return Verdict(claim, subject, Outcome.UNKNOWN, because, (found,))
+    told = named(f"{one.address} by {one.driver or 'nothing'}" for one in ours)
+    because = f"functions {pci_id} of the host are held: {told}; expected {_VFIO}"
+    held = all(one.driver == _VFIO for one in ours)
+    return Verdict(claim, subject, outcome(held), because, (found,))
+
+
 def _without_host(launcher: LauncherGpu | Unread, devices: Sequence[str]) -> str:
     """The scheduler's message where it lacks one of these devices, else ""."""
     if isinstance(launcher, Unread):
         return ""
     said = launcher.unscheduled
-    return said if any(f"Insufficient {name}" in said for name in devices) else ""
+    if not any(f"Insufficient {name}" in said for name in devices):
+        return ""
+    mine = [f"{host} {amount}" for host, name, amount in launcher.offered if name in devices]
+    if mine:
+        return f"all that are offered are in use ({named(mine)}): {said}"
+    vendors = {name.partition("/")[0] for name in devices}
+    others = named(
+        f"{host} {name} {amount}"
+        for host, name, amount in launcher.offered
+        if name.partition("/")[0] in vendors
+    )
+    return f"no host offers that name (offered: {others}): {said}"
 
 
 def _vmi(vmi: VmiGpus, devices: Sequence[str]) -> Iterator[str]:

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.facts import guest, nvidia, pci
+from harness.facts import cdi, driver, fabric, guest, nvidia, pci, validator
 from harness.facts import modules as module_table
+from harness.facts.cdi import CdiAbsent, CdiSpec
+from harness.facts.driver import DriverAbsent, DriverVersion
+from harness.facts.fabric import FabricStates
 from harness.facts.fact import Unread
 from harness.facts.guest import BootId, Uptime
 from harness.facts.modules import ModuleTable
 from harness.facts.nvidia import NvidiaParams, ParamsAbsent, SmiCards, SmiFailed
 from harness.facts.pci import PciCards
 from harness.facts.reply import Output
+from harness.facts.validator import DriverReady, DriverReadyAbsent
 from harness.reach.nodeshell import NodeShell, Reply
 
 SMI = "/usr/local/bin/nvidia-smi"
@@ -54,6 +58,35 @@ def smi_list(shell: NodeShell) -> SmiCards | SmiFailed | Unread:
     return nvidia.read_smi_list(output_of(reply), at=reply.ended, source=source)
 
 
+def driver_version(shell: NodeShell) -> DriverVersion | DriverAbsent | Unread:
+    """The loaded driver's release and flavour."""
+    output, at, source = _cat(shell, driver.VERSION)
+    return driver.read_driver_version(output, at=at, source=source)
+
+
+def fabric_states(shell: NodeShell) -> FabricStates | SmiFailed | Unread:
+    """Each card's NVLink fabric: ``nvidia-smi -q`` in the host's root."""
+    reply = shell.host([SMI, "-q"])
+    source = f"{shell.where}:{fabric.QUERY}"
+    return fabric.read_fabric(output_of(reply), at=reply.ended, source=source)
+
+
+def driver_ready(shell: NodeShell) -> DriverReady | DriverReadyAbsent | Unread:
+    """What the GPU operator's driver stage left on the node."""
+    output, at, source = _cat_of_host(shell, validator.READY)
+    return validator.read_driver_ready(output, at=at, source=source)
+
+
+def cdi_spec(shell: NodeShell) -> CdiSpec | CdiAbsent | Unread:
+    """The CDI file that the operating system's own service writes."""
+    return _cdi(shell, cdi.SPEC)
+
+
+def plugin_cdi_spec(shell: NodeShell) -> CdiSpec | CdiAbsent | Unread:
+    """The CDI file that the device plugin writes."""
+    return _cdi(shell, cdi.PLUGIN_SPEC)
+
+
 def pci_cards(shell: NodeShell) -> PciCards | Unread:
     """NVIDIA's functions on the PCI bus: the list of functions, then their ids."""
     source = f"{shell.where}:{pci.DEVICES}"
@@ -75,6 +108,20 @@ def uptime(shell: NodeShell) -> Uptime | Unread:
     """Seconds since the machine booted."""
     output, at, source = _cat(shell, guest.UPTIME)
     return guest.read_uptime(output, at=at, source=source)
+
+
+def _cdi(shell: NodeShell, path: str) -> CdiSpec | CdiAbsent | Unread:
+    output, at, source = _cat_of_host(shell, path)
+    return cdi.read_spec(output, path, at=at, source=source)
+
+
+def _cat_of_host(shell: NodeShell, path: str) -> tuple[Output, float, str]:
+    """A file of the host's root, which the shell's pod has at /host; named as the host does."""
+    reply = shell.run(["cat", f"/host{path}"])
+    said = output_of(reply)
+    stderr = said.stderr.replace(f"/host{path}", path)
+    output = Output(said.argv, said.exit_code, said.stdout, stderr, said.problem)
+    return output, reply.ended, f"{shell.where}:{path}"
 
 
 def _cat(shell: NodeShell, path: str) -> tuple[Output, float, str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from harness.facts import chain, machineconfig
 from harness.facts import pool as pool_facts
+from harness.facts import poolstate as state_facts
 from harness.facts import vmi as vmi_facts
 from harness.facts.fact import Origin, Unread
 from harness.facts.machineconfig import InstallImage, RenderedModules
@@ -24,6 +25,7 @@ from harness.facts.objects import (
     text_at,
 )
 from harness.facts.pool import BootSource, NodeState, PoolRequest
+from harness.facts.poolstate import PoolState
 from harness.facts.vmi import LauncherGpu, VmiGpus, VmiRefusal
 from harness.observe.guest import output_of
 from harness.reach.execs import Reply, run_in_pod
@@ -32,9 +34,13 @@ from harness.reach.kube import Kube
 __all__ = [
     "Worker",
     "boot_source",
+    "bootstrap_template",
     "install_image",
     "launcher_gpus",
     "node_states",
+    "pool_state",
+    "reconcile_jobs",
+    "release_name",
     "rendered_modules",
     "request_read_back",
     "vmi_gpus",
@@ -77,7 +83,7 @@ def request_read_back(
     kube: Kube, namespace: str, cluster: str, pool: str, *, now: Now
 ) -> PoolRequest | Unread:
     """What the pool's HelmRelease holds, not what its CR shows."""
-    name = f"kubernetes-nodes-{cluster}-{pool}"
+    name = release_name(cluster, pool)
     release = kube.get(HELM, "HelmRelease", namespace, name)
     if release is None:
         return _absent(kube, now, f"HelmRelease {namespace}/{name}")
@@ -88,7 +94,7 @@ def rendered_modules(
     kube: Kube, namespace: str, cluster: str, pool: str, *, now: Now
 ) -> RenderedModules | Unread:
     """The modules declared by the TalosConfigTemplate that the pool uses."""
-    template = _bootstrap_template(kube, namespace, cluster, pool, now)
+    template = bootstrap_template(kube, namespace, cluster, pool, now=now)
     if isinstance(template, Unread):
         return template
     text, source = _config_of(template, kube)
@@ -99,7 +105,7 @@ def install_image(
     kube: Kube, namespace: str, cluster: str, pool: str, *, now: Now
 ) -> InstallImage | Unread:
     """The installer named by the TalosConfigTemplate that the pool uses."""
-    template = _bootstrap_template(kube, namespace, cluster, pool, now)
+    template = bootstrap_template(kube, namespace, cluster, pool, now=now)
     if isinstance(template, Unread):
         return template
     text, source = _config_of(template, kube)
@@ -159,6 +165,64 @@ def node_states(tenant: Kube, *, now: Now) -> tuple[NodeState, ...]:
     return tuple(pool_facts.node_state(one, at=now(), cluster=tenant.name) for one in nodes)
 
 
+def pool_state(
+    management: Kube, tenant: Kube, namespace: str, cluster: str, pool: str, *, now: Now
+) -> PoolState | Unread:
+    """What the pool consists of now, to be compared with another moment.
+
+    Templates are those that the MachineDeployment refers to; Nodes those of the pool's Machines.
+    """
+    name = release_name(cluster, pool)
+    release = management.get(HELM, "HelmRelease", namespace, name)
+    if release is None:
+        return _absent(management, now, f"HelmRelease {namespace}/{name}")
+    bootstrap = bootstrap_template(management, namespace, cluster, pool, now=now)
+    machine = _referred(management, namespace, cluster, pool, now, ("infrastructureRef",))
+    if isinstance(bootstrap, Unread):
+        return bootstrap
+    if isinstance(machine, Unread):
+        return machine
+    staff = workers(management, namespace, cluster, pool)
+    volumes = management.list(DATA_VOLUMES, "DataVolume", namespace)
+    names = {one.node for one in staff}
+    return state_facts.pool_state(
+        pool,
+        release=release,
+        bootstrap=bootstrap,
+        machine=machine,
+        jobs=reconcile_jobs(management, namespace, cluster, pool),
+        machines=[one.machine for one in staff],
+        vmis=[one.vmi for one in staff if one.vmi],
+        data_volumes=[
+            disk for one in staff for disk in chain.disks_of(one.virtual_machine, volumes)
+        ],
+        nodes=[one for one in tenant.list("v1", "Node") if name_of(one) in names],
+        cluster=cluster,
+        at=now(),
+        where=management.name,
+    )
+
+
+def reconcile_jobs(kube: Kube, namespace: str, cluster: str, pool: str) -> list[Obj]:
+    """The Jobs that apply the pool's machine configuration; they go 600 s after their end.
+
+    Named ``<release>-talos-reconcile-<pool>``, cut to 56 characters, and six hex digits.
+    """
+    release = release_name(cluster, pool)
+    begins = f"{release}-talos-reconcile-{pool}"[:56]
+    jobs = kube.list("batch/v1", "Job", namespace)
+    return [
+        one
+        for one in jobs
+        if name_of(one).startswith(f"{begins}-") and len(name_of(one)) == len(begins) + 7
+    ]
+
+
+def release_name(cluster: str, pool: str) -> str:
+    """The name of the HelmRelease that renders a pool."""
+    return f"kubernetes-nodes-{cluster}-{pool}"
+
+
 def _deployment_name(cluster: str, pool: str) -> str:
     return f"kubernetes-{cluster}-{pool}"
 
@@ -167,9 +231,10 @@ def _absent(kube: Kube, now: Now, what: str) -> Unread:
     return Unread(Origin(now(), f"{kube.name} {what}", ""), what, "it is not there")
 
 
-def _bootstrap_template(
-    kube: Kube, namespace: str, cluster: str, pool: str, now: Now
+def bootstrap_template(
+    kube: Kube, namespace: str, cluster: str, pool: str, *, now: Now
 ) -> Obj | Unread:
+    """The TalosConfigTemplate that the pool's MachineDeployment refers to."""
     return _referred(kube, namespace, cluster, pool, now, ("bootstrap", "configRef"))
 
 
@@ -224,7 +289,8 @@ def _launcher_gpu(
         if isinstance(said, Unread):
             return said
         env = said
-    return vmi_facts.launcher_gpu(pod, env, at=now(), cluster=kube.name)
+    hosts = () if text_at(pod, "spec", "nodeName") else kube.list("v1", "Node")
+    return vmi_facts.launcher_gpu(pod, env, at=now(), cluster=kube.name, hosts=hosts)
 
 
 def _in_compute(kube: Kube, namespace: str, pod: str, argv: Sequence[str]) -> Reply:

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from harness import claims
+from harness import claims, judge
 
-FIRST_SET = {
+CATALOGUE = {
     "node-joins",
     "passthrough",
     "spec-read-back",
@@ -22,12 +22,34 @@ FIRST_SET = {
     "nvlink-param",
     "driver-sees-gpu",
     "schematic-consistent",
+    "module-flavour",
+    "fabric-state",
+    "vfio-bound",
+    "operator-default",
+    "operator-live",
+    "host-driver-accepted",
+    "gpu-advertised",
+    "cdi-spec",
+    "cdi-injection",
+    "cuda-runs",
+    "early-pod-unserved",
+    "no-hidden-helper",
+    "kernel-modules-refused",
+    "kernel-modules-verbatim",
+    "rollout",
+    "no-roll",
+    "unchanged-since",
+    "uptime",
 }
 TERM = re.compile(r"[a-z][a-z0-9-]*(=[a-z0-9-]+)?")
 
 
-def test_the_catalogue_holds_the_first_set() -> None:
-    assert set(claims.load()) == FIRST_SET
+def test_the_catalogue_holds_these_claims() -> None:
+    assert set(claims.load()) == CATALOGUE
+
+
+def test_every_claim_has_a_judge() -> None:
+    assert {name.replace("-", "_") for name in claims.load()} <= set(judge.__all__)
 
 
 @pytest.mark.parametrize("claim", claims.load().values(), ids=str)
@@ -44,7 +66,9 @@ def test_what_needs_a_card_says_so() -> None:
     needing = {name for name, claim in claims.load().items() if "gpu" in claim.needs}
     assert {"passthrough", "driver-sees-gpu", "nvlink-param"} <= needing
     assert claims.get("render-no-kernel-block").needs == ("no-gpu",)
-    assert claims.get("node-joins").needs == ()
+    assert claims.get("node-joins").needs == claims.get("no-roll").needs == ()
+    assert claims.get("vfio-bound").needs == ("gpu", "ssh")
+    assert claims.get("uptime").needs == ("soak",)
 
 
 def test_a_claim_is_frozen() -> None:

@@ -11,8 +11,10 @@ from harness.facts.fact import Unread
 from harness.facts.machineconfig import (
     DeclaredModule,
     InstallImage,
+    NodeLabels,
     RenderedModules,
     install_image,
+    node_labels,
     rendered_modules,
 )
 
@@ -194,3 +196,47 @@ def test_a_kernel_section_without_a_value_declares_nothing(nothing: str) -> None
     assert isinstance(found, RenderedModules)
     assert (found.present_block, found.modules) == (True, ())
     assert found.misplaced == ("machine.modules",)
+
+
+@pytest.mark.parametrize(
+    ("entries", "extra"),
+    [
+        ("[{name: a, parameters: [b=1]}]", ()),
+        ("[{name: a, x: 1, y: 2}, {name: b, x: 3}]", ("x", "y")),
+        ("[]", ()),
+        ("~", ()),
+    ],
+)
+def test_keys_that_no_entry_should_have(entries: str, extra: tuple[str, ...]) -> None:
+    assert modules(f"machine: {{kernel: {{modules: {entries}}}}}").extra_keys == extra
+
+
+def labels(text: str) -> NodeLabels | Unread:
+    return node_labels(text, at=1.0, source="management TalosConfigTemplate ns/t")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (CONFIG, {"gpu": "on"}),
+        ("machine: {type: worker}", {}),
+        ("machine: {nodeLabels: ~, type: worker}", {}),
+        ("machine: {nodeLabels: {a: 'true', b: on}}", {"a": "true", "b": "on"}),
+    ],
+)
+def test_the_labels_of_the_node(text: str, expected: dict[str, str]) -> None:
+    found = labels(text)
+    assert isinstance(found, NodeLabels)
+    assert found.labels == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "machine: []", "machine: {nodeLabels: [gpu]}", "machine: {nodeLabels: {a: [b]}}"]
+)
+def test_labels_that_cannot_be_read(text: str) -> None:
+    assert isinstance(labels(text), Unread)
+
+
+@given(st.text())
+def test_any_text_has_labels_or_is_unread(text: str) -> None:
+    assert isinstance(labels(text), NodeLabels | Unread)

@@ -93,6 +93,22 @@ def test_lines_that_a_terminal_wrapped_are_joined(width: int) -> None:
     assert table("\n".join(pieces) + "\n").modules == table(LISTED).modules
 
 
+def test_what_a_terminal_added_is_let_pass() -> None:
+    coloured = "\ufeff" + LISTED.replace("nvidia_uvm 16384", "\x1b[31mnvidia_uvm\x1b[0m 16384")
+    assert table(coloured).modules == table(LISTED).modules
+
+
+def test_a_table_of_many_modules_is_read_whole() -> None:
+    lines = [f"m{n} {4096 * (n + 1)} {n} - Live 0x{n:016x} (OE)\n" for n in range(400)]
+    found = table("".join(lines))
+    assert (len(found.modules), found.whole) == (400, True)
+    assert found.position("m399") == 399
+
+
+def test_a_kernel_that_counts_no_uses_is_read() -> None:
+    assert table("nvidia 16384 - - Live 0x0\n").modules[0].refcount is None
+
+
 def test_a_last_line_cut_short_is_left_out_and_told() -> None:
     found = table(LISTED + "i2c_core 9830")
     assert found.modules == table(LISTED).modules

@@ -49,6 +49,12 @@ def test_parameters_are_read_by_their_own_names() -> None:
     assert found.whole
 
 
+def test_what_a_terminal_added_to_parameters_is_let_pass() -> None:
+    found = params("\ufeffNvLinkDisable: 1\r\n\x1b[0mHidden: 7\r\n")
+    assert isinstance(found, NvidiaParams)
+    assert found.parameters == {"NvLinkDisable": "1", "Hidden": "7"}
+
+
 def test_a_value_that_may_have_been_cut_is_left_out() -> None:
     found = params("Hidden: 7\nNvLinkDisable: 1")
     assert isinstance(found, NvidiaParams)
@@ -123,6 +129,58 @@ def test_mig_devices_belong_to_the_card_above() -> None:
     assert found.cards == (SmiCard(0, "A", UUID, (SmiMig("1g.12gb", 0, mig),)),)
 
 
+def test_mig_devices_of_older_drivers_are_named_after_their_card() -> None:
+    found = smi(f"GPU 0: A (UUID: {UUID})\n  MIG 1g.5gb Device 0: (UUID: MIG-{UUID}/7/0)\n")
+    assert isinstance(found, SmiCards)
+    assert found.cards[0].mig == (SmiMig("1g.5gb", 0, f"MIG-{UUID}/7/0"),)
+
+
+def test_a_driver_that_fails_behind_a_card_has_failed() -> None:
+    lost = "Unable to determine the device handle for GPU 0000:09:00.0: Unknown Error"
+    found = smi(f"GPU 0: NVIDIA L40S (UUID: {UUID})\n{lost}\n")
+    assert isinstance(found, SmiFailed)
+    assert found.reason == lost
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+        "NVIDIA L40S-48Q",
+        "GRID P40-24Q",
+        "Graphics Device (engineering sample)",
+    ],
+)
+@pytest.mark.parametrize("width", [40, 60, 79, 80, 81, 120])
+def test_lines_that_a_terminal_wrapped_are_joined(model: str, width: int) -> None:
+    lines = [f"GPU 0: {model} (UUID: {UUID})", f"GPU 1: {model} (UUID: {OTHER})"]
+    pieces = [line[at : at + width] for line in lines for at in range(0, len(line), width)]
+    found = smi("\n".join(pieces) + "\n")
+    assert isinstance(found, SmiCards), found
+    assert [card.uuid for card in found.cards] == [UUID, OTHER]
+    if not any(piece.endswith(" ") for piece in pieces):  # a space at the edge is lost
+        assert {card.model for card in found.cards} == {model}
+
+
+def test_what_a_terminal_added_is_let_pass() -> None:
+    found = smi(f"\ufeff\x1b[1;32mGPU 0: NVIDIA L40S\x1b[0m (UUID: {UUID})\r\n")
+    assert isinstance(found, SmiCards)
+    assert found.cards == (SmiCard(0, "NVIDIA L40S", UUID),)
+
+
+def test_two_halves_of_different_lines_are_not_joined() -> None:
+    found = smi(f"GPU 0: NVIDIA L40S (UUID: GPU-8d4a\nGPU 1: NVIDIA L40S (UUID: {OTHER})\n")
+    assert isinstance(found, Unread)
+
+
+@given(st.integers(0, 200), st.text(max_size=3))
+def test_a_cut_or_disturbed_list_never_names_another_card(at: int, noise: str) -> None:
+    text = f"GPU 0: NVIDIA L40S (UUID: {UUID})\nGPU 1: NVIDIA L40S (UUID: {OTHER})\n"
+    found = smi(text[:at] + noise)
+    if isinstance(found, SmiCards):
+        assert {card.uuid for card in found.cards} <= {UUID, OTHER}
+
+
 def test_a_warning_is_a_note() -> None:
     found = smi(f"GPU 0: A (UUID: {UUID})\nWARNING: infoROM is corrupted at gpu 0000:08:00.0\n")
     assert isinstance(found, SmiCards)
@@ -147,6 +205,10 @@ def test_no_devices_is_read_whatever_the_exit_status(said: str, exit_code: int) 
         ),
         ("Failed to initialize NVML: Driver/library version mismatch", 18),
         ("Unable to determine the device handle for GPU0: 0000:08:00.0: Unknown Error", 15),
+        ("Unable to determine the device handle for GPU 0000:08:00.0: GPU is lost.", 0),
+        ("Failed to initialize NVML: Insufficient Permissions", 4),
+        ("Insufficient Permissions", 4),
+        ("NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.", 12),
     ],
 )
 def test_a_driver_that_does_not_answer(said: str, exit_code: int) -> None:

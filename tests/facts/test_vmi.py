@@ -79,10 +79,21 @@ def test_what_a_launcher_was_given() -> None:
     assert found.unscheduled == ""
 
 
+def test_what_the_hosts_offer_while_a_launcher_has_none() -> None:
+    waiting = {"type": "PodScheduled", "status": "False", "message": "Insufficient cards"}
+    amounts = {"cpu": "64", L40S: "4", "nvidia.com/B": 2, "example.org/x": "1"}
+    host = {"metadata": {"name": "hv-1"}, "status": {"allocatable": amounts}}
+    found = launcher_gpu(
+        pod("Pending", conditions=[waiting]), {}, at=1.0, cluster="m", hosts=[host, {}]
+    )
+    assert ("hv-1", L40S, "4") in found.offered and ("hv-1", "nvidia.com/B", "2") in found.offered
+    assert not [one for one in found.offered if one[1] in ("cpu", "example.org/x")]
+
+
 def test_a_launcher_without_a_host_says_why() -> None:
     waiting = {"type": "PodScheduled", "status": "False", "message": "Insufficient cards"}
     found = launcher_gpu(pod("Pending", conditions=[waiting]), {}, at=1.0, cluster="m")
-    assert found.unscheduled == "Insufficient cards"
+    assert found.unscheduled == "Insufficient cards" and found.offered == ()
     placed = {"type": "PodScheduled", "status": "True", "message": "old"}
     assert launcher_gpu(pod(conditions=[placed]), {}, at=1.0, cluster="m").unscheduled == ""
 

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from harness import claims
 from harness.facts.fact import Origin, Unread
+from harness.facts.lspci import PciDrivers, PciFunction
 from harness.facts.pci import PciCard, PciCards
 from harness.facts.vmi import LauncherGpu, VmiGpus, VmiRefusal
-from harness.judge.passthrough import passthrough
+from harness.judge.passthrough import passthrough, vfio_bound
 
 AT = Origin(1.0, "management", "")
 L40S = "nvidia.com/AD102GL_L40S"
@@ -104,3 +106,76 @@ def test_every_leg_that_disagrees_is_told() -> None:
     found = passthrough(vmi, launcher({}, None), guest, (L40S,), "10de:26b9", "n")
     assert found.because.count(";") == 4
     assert found.outcome == "broken"
+
+
+def drivers(*held: tuple[str, str]) -> PciDrivers:
+    functions = [
+        PciFunction(f"0000:3b:00.{at}", "3D controller", pci_id, driver)
+        for at, (pci_id, driver) in enumerate(held)
+    ]
+    return PciDrivers(AT, tuple(functions))
+
+
+@pytest.mark.parametrize(
+    ("found", "pci_id", "outcome", "said"),
+    [
+        (drivers(("10de:26b9", "vfio-pci")), "10de:26b9", "holds", "0000:3b:00.0 by vfio-pci"),
+        (
+            drivers(("10de:26b9", "vfio-pci"), ("10de:26b9", "vfio-pci")),
+            "10de:26b9",
+            "holds",
+            "0000:3b:00.1 by vfio-pci",
+        ),
+        (
+            drivers(("10de:26b9", "vfio-pci"), ("10de:2bb5", "nvidia")),
+            "10de:26b9",
+            "holds",
+            "functions 10de:26b9 of the host",
+        ),
+        (
+            drivers(("10de:26b9", "vfio-pci"), ("10de:26b9", "nvidia")),
+            "10de:26b9",
+            "broken",
+            "0000:3b:00.1 by nvidia; expected vfio-pci",
+        ),
+        (drivers(("10de:26b9", "")), "10de:26b9", "broken", "by nothing"),
+        (drivers(("10de:2bb5", "nvidia")), "10de:26b9", "unknown", "no function 10de:26b9"),
+        (drivers(("10de:2bb5", "nvidia")), "10de:26b9", "unknown", "3b:00.0 [10de:2bb5]"),
+        (drivers(("", "vfio-pci")), "", "unknown", "no function of the card"),
+        (drivers(), "10de:26b9", "unknown", "of NVIDIA: none"),
+        (UNREAD, "10de:26b9", "unknown", "the leg could not be read: it is not there"),
+    ],
+)
+def test_vfio_bound(found: PciDrivers | Unread, pci_id: str, outcome: str, said: str) -> None:
+    verdict = vfio_bound(found, pci_id, "node w1")
+    assert (verdict.claim, verdict.subject) == ("vfio-bound", "node w1")
+    assert verdict.outcome == outcome
+    assert said in verdict.because
+    assert verdict.facts == (found,)
+
+
+@pytest.mark.parametrize(
+    ("offered", "said"),
+    [
+        ((("hv-1", L40S, "4"),), "all that are offered are in use (hv-1 4)"),
+        (
+            (("hv-1", "nvidia.com/L40S", "4"), ("hv-1", "devices.kubevirt.io/kvm", "1k")),
+            "no host offers that name (offered: hv-1 nvidia.com/L40S 4)",
+        ),
+        ((), "no host offers that name (offered: none)"),
+    ],
+)
+def test_cards_in_use_and_a_name_that_no_host_has(
+    offered: tuple[tuple[str, str, str], ...], said: str
+) -> None:
+    short = replace(waiting(f"0/3 nodes are available: 3 Insufficient {L40S}."), offered=offered)
+    verdict = passthrough(VMI, short, UNREAD, (L40S,), "10de:26b9", "machine m1")
+    assert verdict.outcome == "broken"
+    assert said in verdict.because and "3 Insufficient" in verdict.because
+
+
+def test_one_kind_of_card_that_no_host_has_left_is_enough() -> None:
+    short = waiting("0/3 nodes are available: 3 Insufficient nvidia.com/B.")
+    verdict = passthrough(VMI, short, UNREAD, (L40S, "nvidia.com/B"), "10de:26b9", "machine m1")
+    assert verdict.outcome == "broken"
+    assert "no host has" in verdict.because

@@ -4,17 +4,24 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from harness.facts.cdi import CdiAbsent, CdiSpec
+from harness.facts.driver import DriverVersion
+from harness.facts.fabric import FabricStates
 from harness.facts.fact import Unread
 from harness.facts.guest import BootId, Uptime
 from harness.facts.modules import ModuleTable
 from harness.facts.nvidia import NvidiaParams, ParamsAbsent, SmiCards
 from harness.facts.pci import PciCards
+from harness.facts.validator import DriverReady, DriverReadyAbsent
 from harness.observe import guest
 from harness.reach.errors import Unreachable
 from harness.reach.nodeshell import NodeShell, Reply
 
 UUID = "GPU-8d4a765a-6657-43a2-87d4-6ebab7ad40e2"
 BUS = "/sys/bus/pci/devices"
+READY = "/host/run/nvidia/validations/driver-ready"
+CDI = "/host/run/cdi/nvidia.yaml"
+PLUGIN = "/host/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 SAID = {
     "cat /proc/modules": "nvidia 1 0 - Live 0x0 (OE)\n",
     "cat /proc/driver/nvidia/params": "NvLinkDisable: 1\n",
@@ -24,6 +31,16 @@ SAID = {
     f" {BUS}/0000:08:00.0/vendor {BUS}/0000:08:00.0/device": "0x1af4\n0x1042\n0x10de\n0x26b9\n",
     "cat /proc/sys/kernel/random/boot_id": "9c6cd353-d611-4b30-910f-c90ec5268979\n",
     "cat /proc/uptime": "83.25 300.10\n",
+    "cat /proc/driver/nvidia/version": (
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  595.45.04  Release Build\n"
+    ),
+    "chroot /host /usr/local/bin/nvidia-smi -q": (
+        "Driver Version : 595.45.04\nAttached GPUs : 1\nGPU 00000000:08:00.0\n"
+        f"    GPU UUID : {UUID}\n    Fabric\n        State : N/A\n"
+    ),
+    f"cat {READY}": "IS_HOST_DRIVER=true\n",
+    f"cat {CDI}": f"cdiVersion: 0.5.0\ndevices: [{{name: {UUID}}}]\nkind: nvidia.com/gpu\n",
+    f"cat {PLUGIN}": '{"cdiVersion": "0.5.0", "kind": "a/b", "devices": []}',
 }
 
 
@@ -109,6 +126,43 @@ def test_the_boot() -> None:
     assert (boot.boot_id[:8], up.seconds) == ("9c6cd353", 83.25)
 
 
+def test_the_drivers_version() -> None:
+    found = guest.driver_version(Shell())
+    assert isinstance(found, DriverVersion)
+    assert (found.release, found.flavour) == ("595.45.04", "open")
+    assert found.origin.source == "guest w1:/proc/driver/nvidia/version"
+
+
+def test_the_fabric_is_told_by_the_hosts_own_program() -> None:
+    found = guest.fabric_states(Shell())
+    assert isinstance(found, FabricStates)
+    assert [one.state for one in found.cards] == ["N/A"]
+    assert found.origin.source == "guest w1:nvidia-smi -q"
+
+
+def test_files_of_the_host_are_named_as_the_host_does() -> None:
+    ready, spec, plugin = (
+        guest.driver_ready(Shell()),
+        guest.cdi_spec(Shell()),
+        guest.plugin_cdi_spec(Shell()),
+    )
+    assert isinstance(ready, DriverReady)
+    assert ready.origin.source == "guest w1:/run/nvidia/validations/driver-ready"
+    assert isinstance(spec, CdiSpec)
+    assert (spec.path, spec.gpus) == ("/run/cdi/nvidia.yaml", 1)
+    assert isinstance(plugin, CdiSpec)
+    assert plugin.path == "/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
+
+
+def test_files_that_the_host_does_not_have() -> None:
+    ready = guest.driver_ready(answering(f"cat {READY}", None))
+    assert isinstance(ready, DriverReadyAbsent)
+    assert "/host" not in ready.said
+    spec = guest.cdi_spec(answering(f"cat {CDI}", None))
+    assert isinstance(spec, CdiAbsent)
+    assert spec.path == "/run/cdi/nvidia.yaml"
+
+
 ASKING: list[tuple[str, Callable[[NodeShell], object]]] = [
     ("cat /proc/modules", guest.modules),
     ("cat /proc/driver/nvidia/params", guest.nvidia_params),
@@ -116,6 +170,11 @@ ASKING: list[tuple[str, Callable[[NodeShell], object]]] = [
     (f"ls {BUS}", guest.pci_cards),
     ("cat /proc/sys/kernel/random/boot_id", guest.boot_id),
     ("cat /proc/uptime", guest.uptime),
+    ("cat /proc/driver/nvidia/version", guest.driver_version),
+    ("chroot /host /usr/local/bin/nvidia-smi -q", guest.fabric_states),
+    (f"cat {READY}", guest.driver_ready),
+    (f"cat {CDI}", guest.cdi_spec),
+    (f"cat {PLUGIN}", guest.plugin_cdi_spec),
 ]
 
 

@@ -9,6 +9,7 @@ import pytest
 from harness.facts.fact import Unread
 from harness.facts.machineconfig import InstallImage, RenderedModules
 from harness.facts.pool import ABSENT, BootSource, PoolRequest
+from harness.facts.poolstate import PoolState
 from harness.facts.vmi import LauncherGpu, VmiGpus, VmiRefusal
 from harness.observe import pool
 from harness.reach.nodeshell import Reply
@@ -327,3 +328,73 @@ def test_the_tenants_nodes() -> None:
         ("w1", True),
         ("w2", True),
     ]
+
+
+VOLUME_OF_VM1 = {"template": {"spec": {"volumes": [{"dataVolume": {"name": "vm1-disk"}}]}}}
+
+
+def standing() -> list[Obj]:
+    """The world with a Job, disks, and the names that a content-named template has."""
+    objects = world()
+    for one in objects:
+        if one["kind"] == "VirtualMachine":
+            one["spec"] = VOLUME_OF_VM1
+    return [
+        *objects,
+        obj("batch/v1", "Job", "kubernetes-nodes-lab-gpu-talos-reconcile-gpu-0a1b2c"),
+        obj("batch/v1", "Job", "kubernetes-nodes-lab-gpu-talos-reconcile-gpu-x-0a1b2c"),
+        obj("batch/v1", "Job", "kubernetes-nodes-lab-other-talos-reconcile-other-0a1b2c"),
+        obj(pool.DATA_VOLUMES, "DataVolume", "vm1-disk"),
+        obj(pool.DATA_VOLUMES, "DataVolume", "another-disk"),
+    ]
+
+
+def booted(*names: str) -> Any:
+    return holding(
+        [
+            obj("v1", "Node", name, "", status={"nodeInfo": {"bootID": f"boot-{name}"}})
+            for name in names
+        ]
+    )
+
+
+def state(objects: list[Obj]) -> PoolState | Unread:
+    return pool.pool_state(holding(objects), booted("w1", "w2"), *POOL, now=now)
+
+
+def test_what_a_pool_consists_of() -> None:
+    found = state(standing())
+    assert isinstance(found, PoolState)
+    assert (found.pool, found.cluster, found.regime) == ("gpu", "lab", "fixed")
+    assert (found.bootstrap.name, found.machine.name) == ("tct-0a1b2c", "kmt-3d4e5f")
+    assert found.job == "kubernetes-nodes-lab-gpu-talos-reconcile-gpu-0a1b2c"
+    assert found.machines == {"m1": "uid-Machine-m1"}
+    assert found.vmis == {"vm1": "uid-VirtualMachineInstance-vm1"}
+    assert found.data_volumes == {"vm1-disk": "uid-DataVolume-vm1-disk"}
+    assert found.boots == {"w1": "boot-w1"}
+    assert found.release.name == "kubernetes-nodes-lab-gpu"
+    assert (found.origin.at, found.origin.source) == (
+        now(),
+        "management objects of pool gpu of lab",
+    )
+
+
+@pytest.mark.parametrize(
+    ("without", "asked"),
+    [
+        ("HelmRelease", "HelmRelease tenant-test/kubernetes-nodes-lab-gpu"),
+        ("MachineDeployment", "MachineDeployment tenant-test/kubernetes-lab-gpu"),
+        ("TalosConfigTemplate", "TalosConfigTemplate tenant-test/tct-0a1b2c of MachineDeployment"),
+        ("KubevirtMachineTemplate", "KubevirtMachineTemplate tenant-test/kmt-3d4e5f of Machine"),
+    ],
+)
+def test_a_pool_that_lacks_a_part_has_no_state(without: str, asked: str) -> None:
+    found = state([one for one in standing() if one["kind"] != without])
+    assert isinstance(found, Unread)
+    assert found.asked.startswith(asked)
+
+
+def test_a_pool_whose_vm_does_not_run_yet_has_a_state() -> None:
+    found = state([one for one in standing() if one["kind"] != "VirtualMachineInstance"])
+    assert isinstance(found, PoolState)
+    assert (found.vmis, list(found.machines)) == ({}, ["m1"])

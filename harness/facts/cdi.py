@@ -1,0 +1,105 @@
+"""What a node's CDI specification offers to containers: /run/cdi, written anew at each boot.
+
+Two files: nvidia.yaml by the extension's service (kind nvidia.com/gpu), and the device plugin's
+own (kind k8s.device-plugin.nvidia.com/gpu), which the Allocate answer names (gpu_path 6).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from harness.facts.fact import Fact, Origin, Unread
+from harness.facts.objects import listed, text_at
+from harness.facts.reply import Output, no_such_file, plain, quote, unfinished
+
+SPEC = "/run/cdi/nvidia.yaml"
+PLUGIN_SPEC = "/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
+LONGEST = 4_000_000
+"""Characters beyond which a file is not read: a specification of many cards has a few 100 000."""
+
+_INDEX = re.compile(r"\d{1,4}|gpu\d{1,4}")
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NODE = re.compile(r"/dev/nvidia\d{1,4}")
+
+
+@dataclass(frozen=True, slots=True)
+class CdiSpec(Fact):
+    """A CDI file: its version, its devices' kind ("nvidia.com/gpu") and their names, in order.
+
+    ``nodes`` are the distinct device nodes of cards that those devices bring (/dev/nvidia0).
+    """
+
+    path: str
+    version: str
+    device_kind: str
+    devices: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def gpus(self) -> int:
+        """How many cards the devices' names tell apart.
+
+        One card may have two names, by index and by UUID; "all" is no card, nor is a MIG device.
+        """
+        by_index = {name for name in self.devices if _INDEX.fullmatch(name)}
+        by_uuid = {name for name in self.devices if _UUID.fullmatch(name)}
+        return max(len(by_index), len(by_uuid))
+
+
+@dataclass(frozen=True, slots=True)
+class CdiAbsent(Fact):
+    """The node has no such file: what writes it has not finished in this boot."""
+
+    path: str
+    said: str
+
+
+# every scalar stays the text it is, as a device's name "0" and a version "1.0" must
+_LOADER = yaml.CBaseLoader if hasattr(yaml, "CBaseLoader") else yaml.BaseLoader
+
+
+def read_spec(output: Output, path: str, *, at: float, source: str) -> CdiSpec | CdiAbsent | Unread:
+    """Read the reply of ``cat`` over a CDI file, YAML or JSON.
+
+    A file that ends early, has no kind or version, or names one device twice is Unread.
+    """
+    origin = output.origin(at, source)
+    if output.exit_code not in (0, None) and no_such_file(path, output.stderr):
+        return CdiAbsent(origin, path, output.stderr.strip())
+    refused = unfinished(output, path, origin)
+    if refused is not None:
+        return refused
+    if len(output.stdout) > LONGEST:
+        return Unread(origin, path, f"it has {len(output.stdout)} characters, too many to be one")
+    return _spec(plain(output.stdout), path, origin)
+
+
+def _spec(text: str, path: str, origin: Origin) -> CdiSpec | Unread:
+    try:
+        found = yaml.load(text, Loader=_LOADER)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        return Unread(origin, path, f"neither YAML nor JSON: {_said(error)}: {quote(text)}")
+    version, kind = text_at(found, "cdiVersion"), text_at(found, "kind")
+    devices = listed(found, "devices")
+    names = [text_at(one, "name") for one in devices]
+    if not (version and kind) or "/" not in kind:
+        return Unread(origin, path, f"it names no cdiVersion and kind: {quote(text)}")
+    if not all(names) or len(set(names)) != len(names):
+        return Unread(origin, path, f"its devices are not each named once: {quote(repr(names))}")
+    return CdiSpec(origin, path, version, kind, tuple(names), tuple(dict.fromkeys(_nodes(devices))))
+
+
+def _nodes(devices: list[Any]) -> Iterator[str]:
+    for device in devices:
+        for node in listed(device, "containerEdits", "deviceNodes"):
+            if _NODE.fullmatch(text_at(node, "path")):
+                yield text_at(node, "path")
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split())
