@@ -41,6 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--run-id", default="", help="name of this run")
     group.addoption("--progress", action="store_true", help="say what happens on standard error")
     group.addoption("--subject", default="", help="what is to be signed: product and release")
+    group.addoption("--save-state", type=Path, help="record standing pools' states in this file")
+    group.addoption("--against", type=Path, help="compare with the states that a run recorded")
     group.addoption("--plan", action="store_true", help="say what would run, and touch nothing")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.bringup.pool import HeldPool as Pool
-from harness.bringup.pool import Machine, Worker
+from harness.bringup.worker import Machine, Worker
 from harness.session.recorder import Recorder as Record
 
 __all__ = ["Machine", "Pool", "Record", "Worker"]

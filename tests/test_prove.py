@@ -10,13 +10,15 @@ import pytest
 
 from harness import prove
 from harness.claims.catalogue import load as load_claims
-from harness.prove import NOTHING, Cell, Trial, objections_to
+from harness.prove import LEFT_OUT, NOTHING, WHOLE, Cell, Extent, Trial, extent_of, objections_to
 from harness.report.outcome import Standing
-from harness.twin.faults.model import Fault
+from harness.twin.faults.catalogue import FAULTS
+from harness.twin.faults.model import ALL_POOLS, GPU_POOLS, Fault
 
 HOLDS, BROKEN, UNKNOWN = Standing.HOLDS, Standing.BROKEN, Standing.UNKNOWN
 JOINS, LIVE = ("node-joins", "plain"), ("modules-live", "gpu-l40s")
 FREE: Mapping[Cell, Standing] = {JOINS: HOLDS, LIVE: HOLDS}
+PLAIN = Extent(("plain",), soak=False)
 
 
 def fault(name: str, **declared: Any) -> Fault:
@@ -32,10 +34,13 @@ def fault(name: str, **declared: Any) -> Fault:
 
 
 def objections(
-    fault: Fault, outcomes: Mapping[Cell, Standing], free: Mapping[Cell, Standing] = FREE
+    fault: Fault,
+    outcomes: Mapping[Cell, Standing],
+    free: Mapping[Cell, Standing] = FREE,
+    extent: Extent = WHOLE,
 ) -> list[str]:
-    trials = {NOTHING: Trial(NOTHING, free), fault.id: Trial(fault.id, outcomes)}
-    return objections_to([fault], trials, whole=False)
+    tried = Trial(fault.id, outcomes, extent=extent)
+    return objections_to([fault], {NOTHING: Trial(NOTHING, free), fault.id: tried}, whole=False)
 
 
 def test_what_does_as_it_declares_is_proved() -> None:
@@ -55,7 +60,69 @@ def test_a_fault_that_breaks_nothing() -> None:
 
 
 def test_a_fault_that_declares_nothing_proves_nothing() -> None:
-    assert objections(fault("f", breaks=frozenset()), FREE) == ["f breaks nothing"]
+    assert objections(fault("f", breaks=frozenset()), FREE) == [
+        "f changes nothing, and does not say that it is harmless"
+    ]
+
+
+def test_what_is_harmless_is_proved_by_changing_nothing() -> None:
+    harmless = fault("f", breaks=frozenset(), harmless=True)
+    assert objections(harmless, FREE) == []
+    assert objections(harmless, {JOINS: BROKEN, LIVE: UNKNOWN}) == [
+        "f should not break node-joins on plain and does",
+        "f should not blind modules-live on gpu-l40s and does",
+    ]
+
+
+def test_what_spoils_the_evidence_breaks_nothing_and_is_proved_by_what_it_blinds() -> None:
+    spoilt = fault("f", breaks=frozenset(), blinds=frozenset({"modules-live"}))
+    assert objections(spoilt, {JOINS: HOLDS, LIVE: UNKNOWN}) == []
+    assert objections(spoilt, FREE) == [
+        "f should blind modules-live on gpu-l40s and does not",
+        "f changes nothing, and does not say that it is harmless",
+    ]
+
+
+def test_a_trial_answers_for_what_it_asked() -> None:
+    assert objections(fault("f"), {JOINS: BROKEN}, extent=PLAIN) == []
+    assert objections(fault("f"), {}, extent=PLAIN) == [
+        "f should break node-joins on plain and does not",
+        "under f node-joins on plain is not reported at all",
+        "f breaks nothing",
+    ]
+
+
+def test_a_soak_is_asked_of_trials_that_have_one() -> None:
+    free = {**FREE, ("uptime", "plain"): HOLDS}
+    assert objections(fault("f"), {JOINS: BROKEN}, free, PLAIN) == []
+    assert objections(fault("f"), {JOINS: BROKEN}, free, Extent(("plain",))) == [
+        "under f uptime on plain is not reported at all"
+    ]
+
+
+@pytest.mark.parametrize("one", FAULTS.values(), ids=lambda one: one.id)
+def test_a_small_trial_has_a_pool_of_the_fault_and_one_beside_it(one: Fault) -> None:
+    extent = extent_of(one)
+    assert len(extent.pools) == 2 and set(extent.pools) & set(one.where)
+    others = set(ALL_POOLS) - set(one.where)
+    assert bool(set(extent.pools) & others) is bool(others)
+    assert extent.soak is ("uptime" in one.breaks)
+
+
+@pytest.mark.parametrize(
+    ("where", "control"),
+    [(("gpu-l40s",), "gpu-gb202"), (("gpu-gb202",), "gpu-l40s"), (GPU_POOLS, "plain"),
+     (("plain",), "gpu-l40s")],
+)  # fmt: skip
+def test_the_control_is_the_pool_most_like_those_concerned(
+    where: tuple[str, ...], control: str
+) -> None:
+    assert control in extent_of(fault("f", where=where)).pools
+
+
+def test_faults_alike_in_where_they_show_are_tried_on_each_of_their_pools() -> None:
+    tried = {extent_of(one).pools[0] for one in FAULTS.values() if one.where == GPU_POOLS}
+    assert tried == set(GPU_POOLS)
 
 
 def test_a_break_that_is_not_declared() -> None:
@@ -104,8 +171,13 @@ def test_a_claim_that_no_fault_breaks_counts_only_in_the_whole_proof() -> None:
     trials = {NOTHING: Trial(NOTHING, FREE), "f": Trial("f", {JOINS: BROKEN, LIVE: HOLDS})}
     assert objections_to([fault("f")], trials, whole=False) == []
     found = objections_to([fault("f")], trials, whole=True)
-    expected = {f"no fault breaks {claim}" for claim in load_claims() if claim != "node-joins"}
-    assert set(found) == expected
+    asked = {"no fault breaks modules-live"}
+    expected = {
+        f"no fault breaks {claim}: no run of the embedded lab asks it"
+        for claim in load_claims()
+        if claim not in ("node-joins", "modules-live", *LEFT_OUT)
+    }
+    assert set(found) == expected | asked
 
 
 def test_a_trial_that_failed_says_why_and_no_more() -> None:
@@ -132,11 +204,13 @@ def test_the_matrix_and_the_exit_status(
 ) -> None:
     monkeypatch.setattr(prove, "find", lambda name: fault(name))
     trials = {NOTHING: Trial(NOTHING, FREE), "f": Trial("f", under)}
-    monkeypatch.setattr(prove, "_try", lambda name, out: trials[name])
+    monkeypatch.setattr(prove, "_try", lambda name, extent, out: trials[name])
+    monkeypatch.setattr(prove, "extent_of", lambda _: WHOLE)
     assert prove.prove(["f"], jobs=2, out=tmp_path) == status
     said = capsys.readouterr().out
     column = list(load_claims()).index("node-joins")
     marks = next(line for line in said.splitlines() if line.startswith("f ")).split()
     assert marks[1 + column] == ("B" if status == 0 else ".")
     assert ("NOT PROVED: f breaks nothing" in said) is bool(status)
+    assert "left out: unchanged-since: it is asked only with the record" in said
     assert last in said

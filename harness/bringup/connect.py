@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.clock import Clock, HttpTimeSource, Moment, VirtualClock, WallClock
 from harness.inventory.models import Lab
 from harness.inventory.naming import cluster_name
 from harness.inventory.secrets import SecretUnavailableError
-from harness.reach.access import client_from_file, client_from_text
+from harness.reach.access import client_from_files, client_from_text, client_in_cluster
+from harness.reach.courtesy import courtesy_to
 from harness.reach.errors import KubeconfigMissing, LabError, Unreachable
 from harness.reach.kube import Kube
 from harness.reach.watch import Observatory
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
 
 ADMIN_KEY = "super-admin.conf"
 """Key of the tenant's admin Secret that holds the kubeconfig with the external address
@@ -24,9 +30,13 @@ ADMIN_KEY = "super-admin.conf"
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """How to reach a lab: a kubeconfig (or its text), a context, and a clock to move if any."""
+    """How to reach a lab: a kubeconfig, a context, and a clock to move if any.
 
-    kubeconfig: Path | str
+    ``kubeconfig`` is a file, several of them, the text itself, or None for the service account of
+    the pod that this runs in.
+    """
+
+    kubeconfig: Path | tuple[Path, ...] | str | None
     context: str
     clock_url: str = ""
 
@@ -39,15 +49,18 @@ def reachable(lab: Lab) -> Reachable:
             "an inventory without `management`",
             "name its kubeconfig and context",
         )
-    access = lab.management
+    access, clock_url = lab.management, str(lab.management.clock_url or "")
+    if access.kubeconfig is None:
+        return Reachable(None, "", clock_url)
     where = access.kubeconfig.where
     try:
-        text = access.kubeconfig.document()
+        files = access.kubeconfig.files()
+        text = access.kubeconfig.document() if len(files) < 2 else ""
     except SecretUnavailableError as missing:
         saw, _, do = str(missing).rpartition(": ")
         do = f"{do} (`management` names it)"
         raise KubeconfigMissing(f"read the kubeconfig {where}", saw, do) from missing
-    return Reachable(text, access.context, str(access.clock_url or ""))
+    return Reachable(files or text, str(access.context), clock_url)
 
 
 class LabTime:
@@ -125,19 +138,18 @@ class ConnectedLab:
         held = (secret.get("data") or {}).get(ADMIN_KEY)
         if not held:
             raise LabError(tried, f"no key {ADMIN_KEY} in it", "wait for its control plane")
-        client = client_from_text(base64.b64decode(held).decode(), source=secret_name)
-        return Kube(f"tenant {place.cluster}", client, self.clock)
+        text = base64.b64decode(held).decode()
+        client = client_from_text(text, source=secret_name, foreign=True)
+        return _kube(f"tenant {place.cluster}", client, self.clock, place.requests_per_second)
 
 
 def connect(lab: Lab, way: Reachable, run_id: str) -> ConnectedLab:
     """Connect to a lab. Nothing is written; an unreachable API is found out here."""
-    if isinstance(way.kubeconfig, Path):
-        client = client_from_file(way.kubeconfig, way.context)
-    else:
-        client = client_from_text(way.kubeconfig, way.context)
+    client = _client(way)
     time = LabTime(way.clock_url) if way.clock_url else None
     clock: Clock = VirtualClock(time) if time is not None else WallClock()
-    management = Kube("management", client, clock)
+    named = lab.management.requests_per_second if lab.management is not None else None
+    management = _kube("management", client, clock, named)
     connected = ConnectedLab(lab, clock, management, Observatory(clock), run_id, time)
     try:
         _see_tenant(connected)
@@ -145,6 +157,22 @@ def connect(lab: Lab, way: Reachable, run_id: str) -> ConnectedLab:
         connected.close()
         raise
     return connected
+
+
+def _client(way: Reachable) -> ApiClient:
+    if way.kubeconfig is None:
+        return client_in_cluster()
+    if isinstance(way.kubeconfig, str):
+        return client_from_text(way.kubeconfig, way.context)
+    files = (way.kubeconfig,) if isinstance(way.kubeconfig, Path) else way.kubeconfig
+    return client_from_files(files, way.context)
+
+
+def _kube(name: str, client: ApiClient, clock: Clock, named: int | None) -> Kube:
+    """A cluster that is asked no faster than it may be; pytest-xdist's workers share that."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    courtesy = courtesy_to(client.configuration.host, named, clock, shares=workers)
+    return Kube(name, client, clock, courtesy=courtesy)
 
 
 def _see_tenant(lab: ConnectedLab) -> None:

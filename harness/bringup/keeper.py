@@ -7,24 +7,20 @@ from contextlib import contextmanager
 
 from harness.bringup.connect import ConnectedLab
 from harness.bringup.errors import TakeDownIncomplete
+from harness.bringup.ownership import OWNER_LABELS
 from harness.bringup.pool import HeldPool
+from harness.bringup.terms import NO_TERMS, Terms
 from harness.bringup.watched import WatchedPool
-from harness.clock import Look
 from harness.facts.joining import Stage
 from harness.facts.objects import epoch
 from harness.inventory.manifest import kubernetes_nodes
 from harness.inventory.naming import nodes_name
-from harness.reach.errors import LabError, LeaseLost
+from harness.reach.errors import ApiRefused, LabError, LeaseLost
 from harness.reach.history import Obj
 from harness.reach.lease import PoolLease
 
 API, KIND = "apps.cozystack.io/v1alpha1", "KubernetesNodes"
-OWNER_LABELS = {"app.kubernetes.io/managed-by": "hil", "hil.dev/pool": "held-by-lease"}
-"""What marks a pool as made by a run. They name no run: the Lease says whose it is now."""
-
 LEASE_SECONDS = 900
-RENEW_EVERY = 240.0
-"""The longest a wait goes on without renewing the lease, in seconds of the lab's time."""
 TAKE_DOWN_BUDGET = 1200.0
 
 _USED = "pool {} is there already; it is used as it is"
@@ -35,7 +31,7 @@ Log = Callable[[str, str], None]
 
 
 @contextmanager
-def hold(lab: ConnectedLab, name: str, log: Log) -> Iterator[HeldPool]:
+def hold(lab: ConnectedLab, name: str, log: Log, terms: Terms = NO_TERMS) -> Iterator[HeldPool]:
     """A pool, held by its Lease from before it is asked for until it is gone.
 
     It is handed over whether or not its workers joined: that is for a claim to say. Raises
@@ -50,7 +46,7 @@ def hold(lab: ConnectedLab, name: str, log: Log) -> Iterator[HeldPool]:
         watched = WatchedPool.start(lab, name)
         wanted = kubernetes_nodes(lab.inventory, name, labels={**OWNER_LABELS})
         standing = _standing(lab, name)
-        held = HeldPool(lab, name, watched, lease, since=lab.clock.now())
+        held = HeldPool(lab, name, watched, lease, since=lab.clock.now(), terms=terms)
         if standing is not None and _is_leftover(standing):
             _clear_leftover(held, log)
             standing = None
@@ -59,6 +55,7 @@ def hold(lab: ConnectedLab, name: str, log: Log) -> Iterator[HeldPool]:
             held.since = epoch(standing["metadata"]["creationTimestamp"]) or held.since
             held.stood = True
         try:
+            _make_room(held, log)
             _ask_for(held, wanted, log) if standing is None else log("bring-up", _USED.format(name))
             _wait_until_joined(held, log)
             yield held
@@ -120,6 +117,7 @@ def _end(held: HeldPool, log: Log, *, ours: bool) -> None:
     """Leave nothing behind that this run made, whatever else fails."""
     try:
         held.close_shells()
+        _clear_scratch(held)
     finally:
         if not ours:
             log("take-down", f"pool {held.name} was there before this run and is left standing")
@@ -127,6 +125,32 @@ def _end(held: HeldPool, log: Log, *, ours: bool) -> None:
             _take_down(held, log)
         else:
             log("take-down", f"pool {held.name} was not made; there is nothing of it to take down")
+
+
+def _make_room(held: HeldPool, log: Log) -> None:
+    """See that probes can be made in time, and that none of an earlier run's is in the way.
+
+    An API that will not have that is told, and costs the claims that need a probe, not the pool.
+    """
+    if held.card is None:
+        return
+    try:
+        held.probes.prepare()
+        held.trials.clear()
+    except ApiRefused as refused:
+        log("bring-up", f"probes of pool {held.name} may be missing: {refused}")
+
+
+def _clear_scratch(held: HeldPool) -> None:
+    """Delete probes and scratch pools, unless another run has taken the pool over meanwhile."""
+    if held.card is None:
+        return
+    try:
+        held.lease.renew(held.lab.clock)
+    except LeaseLost:
+        return  # the take-down of the pool itself says so
+    held.probes.clear()
+    held.trials.clear()
 
 
 def _made(held: HeldPool) -> bool:
@@ -142,15 +166,28 @@ def _summary(wanted: Obj) -> str:
 
 
 def _wait_until_joined(held: HeldPool, log: Log) -> None:
-    """Wait for every worker, at the longest for the pool's join budget."""
+    """Wait for every worker, at the longest for the pool's join budget.
+
+    On a node with cards a pod is made as soon as its Node exists, before the GPU operator gets
+    there: what it must not get is to be seen later.
+    """
     replicas = held.request.replicas
+
+    def unprobed() -> list[str]:
+        early = held.card is not None and not held.stood
+        return sorted(held.watched.node_names() - set(held.probes.early)) if early else []
 
     def joined() -> bool:
         ready = [t for t in held.watched.tracks(held.since) if t.stage is Stage.READY]
         return len(ready) >= replicas
 
-    budget = held.request.join_budget.seconds
-    _wait(held, joined, budget, f"{replicas} Ready workers of pool {held.name}")
+    deadline = held.lab.clock.deadline(held.request.join_budget.seconds)
+    what = f"{replicas} Ready workers of pool {held.name}"
+    while held.wait(lambda: bool(unprobed()) or joined(), deadline.remaining(), what):
+        if joined() and not unprobed():
+            break
+        for node in unprobed():
+            held.probes.make_early(node)
     for track in held.join:
         where = "" if track.stage is Stage.READY else f" at {track.stuck_kind} {track.stuck_name}"
         log("bring-up", f"worker {track.machine or '(none)'}: {track.stage}{where}")
@@ -172,22 +209,11 @@ def _take_down(held: HeldPool, log: Log) -> None:
     names = {track.node for track in held.join if track.node}
 
     def gone() -> bool:
-        nodes = {obj["metadata"]["name"] for obj in held.watched.nodes.objects()}
+        nodes = {name for _, name in held.watched.nodes.history.current}
         return not held.watched.leftovers() and not names & nodes
 
-    if not _wait(held, gone, TAKE_DOWN_BUDGET, f"pool {held.name} to be gone"):
+    if not held.wait(gone, TAKE_DOWN_BUDGET, f"pool {held.name} to be gone"):
         left = ", ".join(held.watched.leftovers()) or "its tenant Nodes"
         log("take-down", f"pool {held.name} is not gone: {left}")
         raise TakeDownIncomplete(f"pool {held.name} was deleted, still there: {left}")
     log("take-down", f"pool {held.name} is gone")
-
-
-def _wait(held: HeldPool, look: Look, seconds: float, what: str) -> bool:
-    """Wait on the lab's time, renewing the lease; False when the time is over."""
-    clock = held.lab.clock
-    deadline = clock.deadline(seconds)
-    while not deadline.expired:
-        if clock.wait(look, clock.deadline(min(RENEW_EVERY, deadline.remaining())), what):
-            return True
-        held.lease.renew_if_due(clock)
-    return False

@@ -4,95 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from harness.bringup import hosts, rolls
 from harness.bringup.connect import ConnectedLab
 from harness.bringup.errors import PoolNotReady
+from harness.bringup.probes import ProbePods
+from harness.bringup.terms import NO_TERMS, Terms
+from harness.bringup.trials import Trials
 from harness.bringup.watched import WatchedPool
+from harness.bringup.worker import Machine, Worker
+from harness.clock import Look
+from harness.facts.daemonsets import DaemonSets
 from harness.facts.fact import Origin, Unread
 from harness.facts.joining import JoinTrack, Stage
+from harness.facts.lspci import PciDrivers
 from harness.facts.machineconfig import DeclaredModule, InstallImage, RenderedModules
-from harness.facts.modules import ModuleTable
-from harness.facts.nvidia import NvidiaParams, ParamsAbsent, SmiCards, SmiFailed
+from harness.facts.objects import Obj, text_at, uid_of
+from harness.facts.operator import Addons, OperatorPolicy, OperatorValues
 from harness.facts.pci import PciCards
 from harness.facts.pool import BootSource, PoolRequest, RequestedModules
-from harness.facts.vmi import LauncherGpu, VmiGpus, VmiRefusal
+from harness.facts.poolstate import PoolState
 from harness.inventory.models import Gpu, Pool
-from harness.observe import guest
+from harness.observe import operator
 from harness.observe import pool as observe
+from harness.observe.host import pci_drivers
 from harness.reach.kube import Kube
 from harness.reach.lease import PoolLease
-from harness.reach.nodeshell import NodeShell, PodShell
+from harness.reach.nodeshell import PodShell
+from harness.reach.ssh import SshShell
 
+RENEW_EVERY = 240.0
+"""The longest a wait goes on without renewing the lease, in seconds of the lab's time."""
 SHELL_BUDGET = 300.0
 """Seconds that a node may take to pull the shell's image and start its pod."""
 SHELL_NAMESPACE = "hil-shell"
-
-
-@dataclass(slots=True)
-class Worker:
-    """One worker of a pool: its Node, and a shell on it once somebody asks.
-
-    ``absent`` is why it has no Ready node to ask, "" for one that has.
-    """
-
-    name: str
-    machine: str
-    _pool: HeldPool
-    absent: str = ""
-    _shell: PodShell | None = field(default=None)
-
-    @property
-    def shell(self) -> NodeShell:
-        """The one way to the worker's operating system; its pod is made on first use.
-
-        Raises PoolNotReady for a worker that has not joined.
-        """
-        if self.absent:
-            raise PoolNotReady(self.absent)
-        if self._shell is None:
-            self._shell = self._pool.open_shell(self.name)
-        return self._shell
-
-    @property
-    def subject(self) -> str:
-        """How a verdict names it."""
-        return f"node {self.name}"
-
-    def modules(self) -> ModuleTable | Unread:
-        """The loaded kernel modules, newest first."""
-        return guest.modules(self.shell)
-
-    def nvidia_params(self) -> NvidiaParams | ParamsAbsent | Unread:
-        """The NVIDIA driver's parameters in effect."""
-        return guest.nvidia_params(self.shell)
-
-    def smi_cards(self) -> SmiCards | SmiFailed | Unread:
-        """The cards that `nvidia-smi -L` lists in the host's root."""
-        return guest.smi_list(self.shell)
-
-    def pci_cards(self) -> PciCards | Unread:
-        """NVIDIA's functions on the worker's PCI bus."""
-        return guest.pci_cards(self.shell)
-
-    def close(self) -> None:
-        """Delete the shell's pod, if there is one."""
-        if self._shell is not None:
-            self._shell.close()
-            self._shell = None
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """One machine of a pool, joined or not: its card as each side shows it."""
-
-    name: str
-    vmi_gpus: VmiGpus | VmiRefusal | Unread
-    launcher_gpu: LauncherGpu | Unread
-    pci_cards: PciCards | Unread
-
-    @property
-    def subject(self) -> str:
-        """How a verdict names it."""
-        return f"machine {self.name}"
 
 
 @dataclass(slots=True)
@@ -109,7 +53,11 @@ class HeldPool:
     lease: PoolLease
     since: float
     stood: bool = False
+    terms: Terms = NO_TERMS
     _workers: list[Worker] = field(default_factory=list)
+    _probes: ProbePods | None = field(default=None)
+    _trials: Trials | None = field(default=None)
+    _hosts: dict[str, SshShell] = field(default_factory=dict)
 
     @property
     def request(self) -> Pool:
@@ -138,6 +86,16 @@ class HeldPool:
         return self.card.pci_id if self.card is not None else ""
 
     @property
+    def flavour(self) -> str:
+        """The flavour of kernel modules that the inventory names for its card, "" without one."""
+        return self.card.flavour if self.card is not None else ""
+
+    @property
+    def cuda_success(self) -> str:
+        """What the CUDA program writes when its kernel ran to the right result."""
+        return self.lab.inventory.probes(self.name).cuda_success
+
+    @property
     def expected_modules(self) -> tuple[str, ...]:
         """The kernel modules to be live: what the pool's card needs, and what the request lists."""
         needed = self.card.modules if self.card is not None else ()
@@ -164,7 +122,7 @@ class HeldPool:
         asked = observe.vmi_gpus(*self._place, now=now)
         given = observe.launcher_gpus(*self._place, now=now)
         return [
-            Machine(one.name, vmi, launcher, self._pci_cards(one.node))
+            Machine(one.name, vmi, launcher, self._pci_cards(one.node), _host_of(one.vmi), self)
             for one, vmi, launcher in zip(found, asked, given, strict=True)
         ]
 
@@ -196,7 +154,8 @@ class HeldPool:
 
         Where fewer are Ready than were asked for, one that cannot be asked stands at the end: what
         is said of every worker is not established by some of them. Holding on to the pool is
-        renewed here, before each look at a worker.
+        renewed here, before each look at a worker, and where the run's lane has a window, so is
+        the look at its boot: following it costs no scenario of its own.
         """
         self.lease.renew_if_due(self.lab.clock)
         if not self._workers:
@@ -204,9 +163,108 @@ class HeldPool:
             self._workers = [Worker(track.node, track.machine, self) for track in ready]
         if not self._workers:
             raise PoolNotReady(self._why_not())
+        if self.terms.soak:
+            for worker in self._workers:
+                worker.follow_boot()
         if len(self._workers) < self.request.replicas:
             return [*self._workers, Worker("", "", self, absent=self._why_not())]
         return self._workers
+
+    # -- what concerns all its workers
+
+    def operator_values(self) -> OperatorValues | Unread:
+        """What the platform renders for the tenant's GPU operator."""
+        return operator.operator_values(*self._cluster, now=self.lab.clock.now)
+
+    def addons(self) -> Addons | Unread:
+        """What the tenant cluster's own release asks of the addons that touch cards."""
+        return operator.addons(*self._cluster, now=self.lab.clock.now)
+
+    def policy(self) -> OperatorPolicy | Unread:
+        """What the operator says of itself, which proves nothing."""
+        return operator.policy(self.lab.tenant, now=self.lab.clock.now)
+
+    def daemonsets(self) -> DaemonSets:
+        """Every DaemonSet of the tenant cluster, once the GPU operator is through with the workers.
+
+        Raises PoolNotReady where one has not joined: the operator acts on nodes that have cards.
+        """
+        for worker in self.workers:
+            worker.await_operator()
+        return operator.daemonsets(self.lab.tenant, now=self.lab.clock.now)
+
+    def state(self) -> PoolState | Unread:
+        """What the pool consists of now."""
+        tenant = self.lab.inventory.tenant
+        return observe.pool_state(
+            self.lab.management,
+            self.lab.tenant,
+            tenant.namespace,
+            tenant.cluster,
+            self.name,
+            now=self.lab.clock.now,
+        )
+
+    def recorded_state(self) -> PoolState | Unread:
+        """What the pool consisted of when an earlier run recorded it."""
+        recorded, what = self.terms.recorded, f"the recorded state of pool {self.name}"
+        if recorded is None:
+            return Unread(Origin(self.lab.clock.now(), what, ""), what, "there is none")
+        if not self.stood:
+            why = "the pool of that record was gone, and this run made another"
+            return Unread(recorded.origin, what, why)
+        return recorded
+
+    def forced_reconcile(self) -> tuple[PoolState | Unread, PoolState | Unread]:
+        """The pool before its release was reconciled by force, and once it has settled after."""
+        return rolls.forced_reconcile(self)
+
+    @property
+    def probes(self) -> ProbePods:
+        """The pods that try its cards."""
+        if self._probes is None:
+            self._probes = ProbePods(self)
+        return self._probes
+
+    @property
+    def trials(self) -> Trials:
+        """Scratch pools on which its request for modules is varied and only rendered."""
+        if self._trials is None:
+            self._trials = Trials(self)
+        return self._trials
+
+    def host_drivers(self, host: str) -> PciDrivers | Unread:
+        """Which driver holds each NVIDIA function of a hypervisor host, asked over SSH."""
+        named = next((one for one in self.lab.inventory.hosts if one.name == host), None)
+        if named is None or named.ssh is None:
+            what = f"lspci on host {host or '(none)'}"
+            why = "the inventory names no key to log in there with" if host else "it runs nowhere"
+            return Unread(Origin(self.lab.clock.now(), what, ""), what, why)
+        if host not in self._hosts:
+            self._hosts[host] = hosts.log_in(named, self.lab.clock)
+        return pci_drivers(self._hosts[host])
+
+    def vmi_uid(self, machine: str) -> str:
+        """The UID of the VMI that a Machine runs in now, "" where there is none."""
+        owner = self.watched.feeds["machines"].object(machine) or {}
+        name = text_at(owner, "spec", "infrastructureRef", "name")
+        return uid_of(self.watched.feeds["vmis"].object(name) or {})
+
+    # -- waiting while the pool stays ours
+
+    def wait(self, look: Look, seconds: float, what: str) -> bool:
+        """Wait on the lab's time, renewing the lease; False when the time is over."""
+        clock = self.lab.clock
+        deadline = clock.deadline(seconds)
+        while not deadline.expired:
+            if clock.wait(look, clock.deadline(min(RENEW_EVERY, deadline.remaining())), what):
+                return True
+            self.lease.renew_if_due(clock)
+        return False
+
+    def pause(self, seconds: float, what: str) -> None:
+        """Let the lab's time pass, renewing the lease."""
+        self.wait(lambda: False, seconds, what)
 
     def open_shell(self, node: str) -> PodShell:
         """A privileged pod on a node, running."""
@@ -220,7 +278,9 @@ class HeldPool:
         )
 
     def close_shells(self) -> None:
-        """Delete every shell's pod."""
+        """Delete every shell's pod, and log out of hosts."""
+        while self._hosts:
+            self._hosts.popitem()[1].close()
         for worker in self._workers:
             worker.close()
 
@@ -228,6 +288,11 @@ class HeldPool:
     def _place(self) -> tuple[Kube, str, str, str]:
         tenant = self.lab.inventory.tenant
         return self.lab.management, tenant.namespace, tenant.cluster, self.name
+
+    @property
+    def _cluster(self) -> tuple[Kube, str, str]:
+        tenant = self.lab.inventory.tenant
+        return self.lab.management, tenant.namespace, tenant.cluster
 
     def _pci_cards(self, node: str) -> PciCards | Unread:
         """The guest's side of a machine; one that has not joined cannot be asked."""
@@ -266,6 +331,10 @@ class HeldPool:
         joined = len(tracks) - len(stuck)
         some = f"{joined} of {self.request.replicas} workers" if joined else "no worker"
         return f"{some} joined: " + ("; ".join(stuck) or "the others have no Machine")
+
+
+def _host_of(vmi: Obj) -> str:
+    return text_at(vmi, "status", "nodeName")
 
 
 def _undated(track: JoinTrack) -> JoinTrack:

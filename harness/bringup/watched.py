@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harness.bringup.connect import ConnectedLab
 from harness.facts.joining import JoinObjects, JoinTrack, join_track
-from harness.facts.objects import name_of
+from harness.facts.objects import name_of, text_at
 from harness.inventory.naming import deployment_name, release_name
 from harness.observe.pool import (
     CAPI,
@@ -16,7 +16,7 @@ from harness.observe.pool import (
     INFRASTRUCTURE,
     KUBEVIRT,
 )
-from harness.reach.history import Obj, uid_of
+from harness.reach.history import Obj
 from harness.reach.watch import Feed
 
 MANAGEMENT_KINDS = {
@@ -54,7 +54,7 @@ class WatchedPool:
         return WatchedPool(lab, pool, feeds, lab.observatory.feed(lab.tenant, "v1", "Node"))
 
     def objects(self) -> JoinObjects:
-        """The pool's own objects as last seen; of the nodes that are there, every version."""
+        """The pool's own objects as last seen; of its nodes that are there, every version."""
         place = self.lab.inventory.tenant
         deployment = deployment_name(place.cluster, self.pool)
         release = release_name(place.cluster, self.pool)
@@ -65,7 +65,9 @@ class WatchedPool:
         ]
         listed["machine_deployments"] = _named(listed["machine_deployments"], deployment)
         listed["helm_releases"] = _named(listed["helm_releases"], release)
-        there = {uid_of(node) for node in self.nodes.objects()}
+        own = {text_at(machine, "status", "nodeRef", "name") for machine in listed["machines"]}
+        own |= {name_of(vmi) for vmi in listed["vmis"]}  # until a Machine refers to its Node
+        there = {r.uid for r in self.nodes.history.standing() if r.key[1] in own}
         seen = [r.obj for r in self.nodes.history.revisions() if r.uid in there]
         return JoinObjects(nodes=seen, **listed)
 
@@ -78,6 +80,15 @@ class WatchedPool:
             budget=self.lab.inventory.pools[self.pool].join_budget.seconds,
             cluster=self.lab.management.name,
         )
+
+    def node_names(self) -> set[str]:
+        """The pool's Nodes that are there: from their first moment where the VM's name is the
+        Node's, else from when a Machine refers to one.
+        """
+        deployment = deployment_name(self.lab.inventory.tenant.cluster, self.pool)
+        machines = [o for o in self.feeds["machines"].objects() if _deployment_of(o) == deployment]
+        known = {text_at(machine, "status", "nodeRef", "name") for machine in machines}
+        return (self._own_names() | known) & {name for _, name in self.nodes.history.current}
 
     def leftovers(self) -> list[str]:
         """What is still there of the pool, as "Kind name"."""

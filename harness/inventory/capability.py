@@ -18,6 +18,7 @@ TERMS: tuple[str, ...] = (
     "storage=drbd",
     "console",
     "ssh",
+    "soak",
 )
 """Every need that can be written, in full."""
 
@@ -43,7 +44,8 @@ class Capabilities:
 
     ``gpu`` is the card's key, None without one; ``cards`` counts them for each worker; ``drbd``
     is whether the system disk's StorageClass replicates through DRBD; ``console`` is a serial
-    console through KubeVirt; ``ssh`` is a hypervisor host that can be logged in to.
+    console through KubeVirt; ``ssh`` is a hypervisor host that can be logged in to; ``soak`` is
+    whether the run's lane lets a node grow old, ``lane`` its name, "" for none.
     """
 
     lab: str
@@ -54,6 +56,8 @@ class Capabilities:
     drbd: bool
     console: bool
     ssh: bool
+    soak: bool = False
+    lane: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +71,13 @@ class Missing:
         return self.because
 
 
-def capabilities(lab: Lab, pool: str) -> Capabilities:
-    """What the pool of this name has in this lab. KeyError when the lab has no such pool."""
+def capabilities(lab: Lab, pool: str, *, lane: str = "") -> Capabilities:
+    """What the pool of this name has in this lab, in a run of this lane ("" for none).
+
+    KeyError when the lab has no such pool.
+    """
     asked = lab.pools[pool]
+    run = lab.lanes.get(lane)
     return Capabilities(
         lab=lab.name,
         pool=pool,
@@ -78,7 +86,9 @@ def capabilities(lab: Lab, pool: str) -> Capabilities:
         storage_class=asked.storage_class,
         drbd=lab.storage_classes[asked.storage_class].drbd,
         console=lab.console,
-        ssh=any(host.ssh is not None for host in lab.hosts),
+        ssh=lab.hands_out_keys or any(host.ssh is not None for host in lab.hosts),
+        soak=run is not None and run.soak is not None,
+        lane=lane,
     )
 
 
@@ -116,6 +126,7 @@ def pools_for(lab: Lab, needs: Sequence[Need]) -> tuple[str, ...]:
 
 def _lack(need: Need, has: Capabilities) -> str:
     pool, lab = f"pool {has.pool} of lab {has.lab}", f"lab {has.lab}"
+    run = f"lane {has.lane} of {lab}" if has.lane else f"a run of {lab} without a lane"
     disks = f"disks on {has.storage_class}, which does not use DRBD"
     answers = {
         Need("gpu"): (has.gpu is not None, f"{pool} has no GPU, and one is needed"),
@@ -123,6 +134,7 @@ def _lack(need: Need, has: Capabilities) -> str:
         Need("storage", "drbd"): (has.drbd, f"{pool} has its {disks}"),
         Need("console"): (has.console, f"{lab} gives no serial console"),
         Need("ssh"): (has.ssh, f"{lab} names no host with an SSH key"),
+        Need("soak"): (has.soak, f"{run} has no soak, so no node grows old enough"),
     }
     for card in CARDS:
         because = f"{pool} has {has.gpu or 'no GPU'}, and {card} is needed"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from harness.inventory.part import Part
@@ -17,13 +18,16 @@ from harness.inventory.shapes import (
     Duration,
     Flag,
     HomePath,
+    HostKey,
     Image,
     KubernetesVersion,
     ModuleName,
     ModuleParameter,
     Name,
     PciId,
+    Port,
     Quantity,
+    Rate,
     ResourceName,
     SchematicId,
     TalosVersion,
@@ -36,18 +40,53 @@ Card = Literal["l40s", "gb202"]
 """The cards that scenarios may ask for by key."""
 
 DEFAULT_SHELL_IMAGE = "docker.io/library/busybox:1.37.0"
+PROBE_IMAGE = "docker.io/library/ubuntu:24.04"
+CUDA_IMAGE = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0"
+CUDA_SUCCESS = "Test PASSED"
 JOIN_BUDGET = Duration("29m")
 """Upstream's own end-to-end budget for a node to join (lanes.md section 2)."""
+_RATE = (
+    "Requests that all of a run together sends this cluster in a second, at most; 0 is no limit. "
+    "If absent, 50, and no limit on a loopback address."
+)
+
+
+_KUBECONFIG: dict[str, Any] = {"required": ["kubeconfig", "context"]}
+_IN_CLUSTER: dict[str, Any] = {
+    "required": ["inCluster"],
+    "properties": {"inCluster": {"const": True}},
+}
 
 
 class Access(Part):
-    """How to reach the management cluster's API."""
+    """How to reach the management cluster's API: by a kubeconfig, or from inside the cluster."""
 
-    kubeconfig: SecretRef = Field(
-        description="The kubeconfig: {file: PATH}, {env: NAME} or just a path. The variable may "
-        "hold the kubeconfig itself or the path of its file."
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {**_KUBECONFIG, "not": _IN_CLUSTER},
+                {
+                    **_IN_CLUSTER,
+                    "not": {"anyOf": [{"required": ["kubeconfig"]}, {"required": ["context"]}]},
+                },
+            ]
+        }
     )
-    context: Words = Field(description="Context of the kubeconfig to use; never the current one.")
+
+    kubeconfig: SecretRef | None = Field(
+        default=None,
+        description="The kubeconfig: {file: PATH}, {env: NAME} or just a path. The variable may "
+        "hold the kubeconfig itself, the path of its file, or several paths with ':' between.",
+    )
+    context: Words | None = Field(
+        default=None, description="Context of the kubeconfig to use; never the current one."
+    )
+    in_cluster: Flag | None = Field(
+        default=None,
+        description="true where the run itself is in a pod of the management cluster, and uses "
+        "its service account instead of a kubeconfig.",
+    )
+    requests_per_second: Rate | None = Field(default=None, description=_RATE)
     clock_url: Url | None = Field(
         default=None, description="Clock of a twin that is already running (kind twin only)."
     )
@@ -66,6 +105,7 @@ class Tenant(Part):
         default="tenant-hil", description="Tenant namespace on the management cluster."
     )
     cluster: Name = Field(default="lab", description="Name of the Kubernetes CR.")
+    requests_per_second: Rate | None = Field(default=None, description=_RATE)
 
 
 class Host(Part):
@@ -73,9 +113,15 @@ class Host(Part):
 
     name: ClassName = Field(description="Name of its Node in the management cluster.")
     address: Words | None = Field(default=None, description="Name or IP for SSH; else `name`.")
+    port: Port | None = Field(default=None, description="Port of its sshd; else 22.")
     user: Words | None = Field(default=None, description="User for SSH; else root.")
     ssh: SecretRef | None = Field(
         default=None, description="Private key for SSH: {file: PATH} or {env: NAME}."
+    )
+    host_key: HostKey | None = Field(
+        default=None,
+        description="Fingerprint of the key that its sshd shows (SHA256:...); if absent, its key "
+        "must be in ~/.ssh/known_hosts. A key is never learnt.",
     )
 
 
@@ -123,6 +169,23 @@ class KernelModule(Part):
     )
 
 
+_OF_LAB = " If absent, the lab's."
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """What the pods run that try a pool's cards.
+
+    ``image`` ships no driver; ``command`` empty is the CUDA image's own; ``success`` is what its
+    program writes when a kernel ran.
+    """
+
+    image: str
+    cuda_image: str
+    cuda_command: tuple[str, ...]
+    cuda_success: str
+
+
 class Pool(Part):
     """A worker pool to bring up: one `KubernetesNodes` object."""
 
@@ -161,6 +224,18 @@ class Pool(Part):
     shell_image: Image = Field(
         default=DEFAULT_SHELL_IMAGE,
         description="Image of the privileged pod that reads the node; needs `sleep` and `chroot`.",
+    )
+    probe_image: Image | None = Field(
+        default=None, description=f"Image of the pods that look for an injected card.{_OF_LAB}"
+    )
+    cuda_image: Image | None = Field(
+        default=None, description=f"Image that runs one CUDA program and ends.{_OF_LAB}"
+    )
+    cuda_command: tuple[Words, ...] | None = Field(
+        default=None, min_length=1, description=f"Command of the CUDA image.{_OF_LAB}"
+    )
+    cuda_success: Words | None = Field(
+        default=None, description=f"Text that the CUDA program writes on success.{_OF_LAB}"
     )
     misfit: Words | None = Field(
         default=None,
@@ -209,7 +284,24 @@ class Lab(Part):
         default=None, description="The management cluster; absent for the embedded twin."
     )
     tenant: Tenant = Field(default=Tenant(), description="Where the tenant cluster lives.")
-    hosts: tuple[Host, ...] = Field(default=(), description="Hypervisor hosts.")
+    probe_image: Image = Field(
+        default=PROBE_IMAGE,
+        description="Image of the pods that look for an injected card; has `sleep` and the GNU C "
+        "library, and no NVIDIA driver.",
+    )
+    cuda_image: Image = Field(
+        default=CUDA_IMAGE, description="Image that runs one CUDA program and ends."
+    )
+    cuda_command: tuple[Words, ...] | None = Field(
+        default=None, min_length=1, description="Command of the CUDA image; its own if absent."
+    )
+    cuda_success: Words = Field(
+        default=CUDA_SUCCESS, description="Text that the CUDA program writes on success."
+    )
+    hosts: tuple[Host, ...] = Field(
+        default=(),
+        description="Hypervisor hosts; a twin that a run starts or attaches to names its own.",
+    )
     gpus: Mapping[Card, Gpu] = Field(default={}, description="Cards of this lab, by key.")
     schematics: Mapping[Name, Schematic] = Field(
         min_length=1, description="Talos images of this lab, by a name of your choice."
@@ -228,10 +320,27 @@ class Lab(Part):
             raise PydanticCustomError("parts_misfit", "{text}", {"text": text})
         return self
 
+    @property
+    def hands_out_keys(self) -> bool:
+        """Whether the lab is a twin that a run starts or attaches to: it says itself how to log in
+        to its hypervisors.
+        """
+        return self.kind == "twin" and self.management is None
+
     def card(self, pool: str) -> Gpu | None:
         """The card of the pool of this name; None for a pool without one."""
         key = self.pools[pool].gpu
         return self.gpus[key] if key else None
+
+    def probes(self, pool: str) -> Probes:
+        """What the probe pods of the pool of this name run."""
+        own = self.pools[pool]
+        return Probes(
+            image=own.probe_image or self.probe_image,
+            cuda_image=own.cuda_image or self.cuda_image,
+            cuda_command=own.cuda_command or self.cuda_command or (),
+            cuda_success=own.cuda_success or self.cuda_success,
+        )
 
     def schematic_of(self, pool: str) -> Schematic:
         """The Talos image of the pool of this name."""

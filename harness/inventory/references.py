@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harness.inventory.naming import HELM_LIMIT, release_name
+from harness.inventory.naming import HELM_LIMIT, is_trial_name, release_name
 from harness.inventory.suggest import choice
 
 Path = tuple[str | int, ...]
@@ -71,9 +71,27 @@ def _access(data: Data) -> Iterator[Slip]:
             yield Slip(("clock",), '"virtual"', "real: only a twin has virtual time")
         if "clockUrl" in _part(data, "management"):
             yield Slip(("management", "clockUrl"), "a clock", "no clockUrl: a real lab has none")
+    if isinstance(access, dict):
+        yield from _ways(access)
     if kind == "twin" and isinstance(access, dict) and "clockUrl" not in access:
         allowed = "the clock of the running twin, or no management for the embedded one"
         yield Slip(("management", "clockUrl"), "nothing", allowed)
+
+
+def _ways(access: Data) -> Iterator[Slip]:
+    """One way in, and whole: a kubeconfig with its context, or the pod's own service account."""
+    if access.get("inCluster") is True:
+        for key in ("kubeconfig", "context"):
+            if key in access:
+                allowed = f"no {key} with inCluster: true, or no inCluster"
+                yield Slip(("management", key), "a second way in", allowed)
+        return
+    if "kubeconfig" not in access:
+        allowed = "{file: PATH}, {env: NAME} or a path; or inCluster: true in a pod of the cluster"
+        yield Slip(("management", "kubeconfig"), "nothing", allowed)
+    if "context" not in access:
+        allowed = "the kubeconfig's context to use: its current one never is"
+        yield Slip(("management", "context"), "nothing", allowed)
 
 
 def _hosts(data: Data) -> Iterator[Slip]:
@@ -97,6 +115,9 @@ def _pools(data: Data) -> Iterator[Slip]:
     for name, pool in _parts(data, "pools"):
         yield from _names(data, name, pool)
         yield from _length(data, name)
+        if is_trial_name(name):
+            allowed = "a name that does not begin as those of the harness's own trials (hil1-)"
+            yield Slip(("pools", name), f'"{name}"', allowed)
         yield from _fit(data, name, pool)
         if "count" in pool and "gpu" not in pool:
             yield Slip(("pools", name, "count"), "cards", "no count in a pool without a gpu")

@@ -35,6 +35,9 @@ _SHAPES = (
 )
 
 
+_PATHS = re.compile(r"(?:/|~/)[^\n]*")
+
+
 class SecretUnavailableError(Exception):
     """A secret that the inventory names is not there. Says what was tried and what to do."""
 
@@ -87,6 +90,18 @@ class SecretRef(Part):
             raise SecretUnavailableError(f"{self.where} is not set: export it before the run")
         return value
 
+    def files(self, environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+        """The files that are meant: `file`, or the paths with ':' between in the variable.
+
+        Empty where the variable holds the secret itself, or nothing.
+        """
+        if self.file is not None:
+            return (Path(self.file).expanduser(),)
+        value = _listed((os.environ if environ is None else environ).get(str(self.env), ""))
+        if not _PATHS.fullmatch(value):
+            return ()
+        return tuple(Path(path).expanduser() for path in value.split(":") if path)
+
     def document(self, environ: Mapping[str, str] | None = None) -> str:
         """As ``resolve``, but a variable may also hold the path of the file that is meant.
 
@@ -94,9 +109,14 @@ class SecretRef(Part):
         or ``~/`` is a path; a kubeconfig never looks like that.
         """
         value = self.resolve(environ)
-        if self.env is not None and re.fullmatch(r"(?:/|~/)[^\n]*", value.strip()):
-            return _text(value.strip(), f"file named by {self.where}")
+        if self.env is not None and _PATHS.fullmatch(_listed(value)):
+            return _text(_listed(value), f"file named by {self.where}")
         return value
+
+
+def _listed(value: str) -> str:
+    """A list of paths without the empty ones at its ends, as `export A=$A:/b` makes them."""
+    return value.strip().strip(":")
 
 
 def _text(path: str, where: str) -> str:

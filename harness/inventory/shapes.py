@@ -119,6 +119,12 @@ class Shape:
 Count = Annotated[int, Field(strict=True, ge=1, le=1000)]
 """A whole number from 1."""
 
+Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
+"""A TCP port."""
+
+Rate = Annotated[int, Field(strict=True, ge=0, le=100_000)]
+"""Requests a second, a whole number; 0 is no limit."""
+
 Flag = Annotated[bool, Field(strict=True)]
 """``true`` or ``false``, nothing else."""
 
@@ -199,6 +205,12 @@ ModuleParameter = Annotated[
     ),
 ]
 """What the chart accepts as a module parameter (S-KM, gpu_path.md section 1.1)."""
+
+HostKey = Annotated[
+    str,
+    Shape(r"SHA256:[A-Za-z0-9+/]{43}", "a fingerprint as `ssh-keygen -lf` shows it: SHA256:..."),
+]
+"""The fingerprint of an SSH host key."""
 
 Image = Annotated[str, Shape(r"[A-Za-z0-9][^\s]*", "a container image reference without spaces")]
 """A container image reference."""

@@ -1,28 +1,114 @@
-"""What a run cannot show by its nature, from a table beside this module."""
+"""What a run cannot show by its nature: sentences from a table, chosen by what its ledger holds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from harness.judge.cards import CardKind, card_kind
+from harness.report.ledger import LedgerView
+from harness.report.outcome import Standing, Summary
+from harness.report.records import Record
 
 SIMULATED = "twin"
 """The kind of lab, as an inventory says it, in which nothing is real."""
+INJECTION = "cdi-injection"
+
+Words = dict[str, str]
 
 
-def limits(kind: str, cards: Sequence[str]) -> list[str]:
+def limits(view: LedgerView, summary: Summary, kind: str) -> list[str]:
     """The sentences that fit a run: ``kind`` is its lab's ("twin", "cluster", "" when it is not
-    known), ``cards`` the models that its pools had.
+    known). Everything else is read off its facts and claims.
     """
-    holds = {
-        "always": True,
-        "simulated": kind == SIMULATED,
-        "unrecorded": not kind,
-        "cards": bool(cards),
-        "no-cards": not cards,
-    }
-    named = ", ".join(cards)
-    return [says.replace("{cards}", named) for when, says in _table() if holds[when]]
+    holds = dict(_conditions(view, summary, kind))
+    return [_filled(says, holds[when]) for when, says in _table() if when in holds]
+
+
+def _conditions(view: LedgerView, summary: Summary, kind: str) -> Iterator[tuple[str, Words]]:
+    """Each condition of the table that is met, with the words for its blanks."""
+    cards = list(dict.fromkeys(card for _, card in summary.pools if card))
+    yield "always", {}
+    if kind == SIMULATED:
+        yield "simulated", {}
+    if not kind:
+        yield "unrecorded", {}
+    yield ("cards" if cards else "no-cards"), {"cards": ", ".join(cards)}
+    yield from _of_requests(view)
+    yield from _of_cards(view)
+    yield from _of_workers(view)
+    held = {row.claim for row in summary.rows if row.outcome is Standing.HOLDS}
+    if INJECTION in held:
+        yield "by-effect", {}
+
+
+def _of_requests(view: LedgerView) -> Iterator[tuple[str, Words]]:
+    """What of the product's own defaults was not tried, for something was written."""
+    addons = [_values(one) for one in view.of("fact") if one.text("kind") == "Addons"]
+    override = dict.fromkeys(str(key) for one in addons for key in one.get("override") or ())
+    if override:
+        yield "override", {"override": ", ".join(override)}
+    if any(one.get("hami") or one.get("hami_release") for one in addons):
+        yield "hami-on", {}
+    elif addons:
+        yield "hami-off", {}
+    listed = dict.fromkeys(
+        one.shard.removeprefix("pool-")
+        for one in view.of("fact")
+        if one.text("kind") == "PoolRequest" and _has_own_list(_values(one))
+    )
+    if listed:
+        yield "own-modules", {"pools": ", ".join(listed)}
+
+
+def _has_own_list(values: Mapping[str, Any]) -> bool:
+    modules = values.get("kernel_modules")
+    listed = isinstance(modules, dict) and modules.get("listed") is not None
+    return listed and bool(values.get("gpus"))
+
+
+def _of_cards(view: LedgerView) -> Iterator[tuple[str, Words]]:
+    """What the cards that were there leave open; of a card that is not known, nothing is said."""
+    kinds = list(dict.fromkeys(_kinds(view)))
+    if kinds and not any(one.nvlink for one in kinds):
+        yield "no-nvlink", {"names": ", ".join(one.name for one in kinds)}
+    generations = dict.fromkeys(one.generation for one in kinds)
+    if len(generations) == 1:
+        yield "one-generation", {"generation": next(iter(generations))}
+
+
+def _kinds(view: LedgerView) -> Iterator[CardKind]:
+    for fact in view.of("fact"):
+        if fact.text("kind") == "PciCards":
+            for card in _values(fact).get("cards") or ():
+                known = card_kind(f"{card.get('vendor')}:{card.get('device')}")
+                if known is not None:
+                    yield known
+
+
+def _of_workers(view: LedgerView) -> Iterator[tuple[str, Words]]:
+    """How many workers with cards there were beside each other, and how many cards in one."""
+    nodes = [one for one in view.of("fact") if one.text("kind") == "GpuNode"]
+    by_pool: dict[str, set[str]] = {}
+    for one in nodes:
+        by_pool.setdefault(one.shard, set()).add(str(_values(one).get("name")))
+    if by_pool and all(len(names) == 1 for names in by_pool.values()):
+        yield "one-worker", {}
+    if nodes and all(_values(one).get("allocatable") == "1" for one in nodes):
+        yield "one-card", {}
+
+
+def _values(fact: Record) -> Mapping[str, Any]:
+    values = fact.data.get("values")
+    return values if isinstance(values, dict) else {}
+
+
+def _filled(says: str, words: Words) -> str:
+    for blank, word in words.items():
+        says = says.replace(f"{{{blank}}}", word)
+    return says
 
 
 @cache

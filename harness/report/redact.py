@@ -16,9 +16,12 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 MARK = "[redacted]"
+_SHORT = 512
+"""Characters: what is no longer is looked up, for a ledger says the same names over and over."""
 
 _NAME = (
     r"(?:token|passw(?:or)?d|passphrase|client-?key-?data|private-?_?key|secret-?_?key"
@@ -83,9 +86,16 @@ _DATA_NAME = re.compile(rf"(?i)[\w./-]*{_NAME}\Z")
 
 def redact(text: str) -> str:
     """``text`` without its secrets; applying it twice changes nothing more."""
+    return _redacted_again(text) if len(text) <= _SHORT else _redacted(text)
+
+
+def _redacted(text: str) -> str:
     for pattern, replace in _STEPS:
         text = pattern.sub(replace, text)
     return _cut_keys(_secret_objects(text))
+
+
+_redacted_again = lru_cache(maxsize=4096)(_redacted)
 
 
 def redact_data(value: Any, *, name: str = "") -> Any:

@@ -12,6 +12,7 @@ import jinja2
 
 from harness.claims.catalogue import Claim
 from harness.report.atomic import write_bytes, write_json
+from harness.report.chain import Chain, chains
 from harness.report.ledger import LedgerView
 from harness.report.limits import SIMULATED, limits
 from harness.report.outcome import Finding, Row, Standing, Summary, exit_status
@@ -70,7 +71,8 @@ def document(
         "pools": [{"pool": pool, "hardware": card} for pool, card in summary.pools if pool],
         "claims": [_claim(name, summary, claims) for name in summary.claims],
         "open": _open(summary, claims),
-        "not_shown": _not_shown(summary, claims, run.kind),
+        "chains": [_chain(one) for one in chains(summary)],
+        "not_shown": _not_shown(view, summary, claims, run.kind),
         "facts": _facts(view, summary),
     }
     result: dict[str, Any] = visible(redact_data(shown))
@@ -211,15 +213,25 @@ def _open(summary: Summary, claims: Mapping[str, Claim]) -> list[dict[str, Any]]
     ]
 
 
+def _chain(found: Chain) -> dict[str, Any]:
+    return {
+        "pool": found.pool,
+        "hardware": found.hardware,
+        "links": [
+            {"claim": row.claim, "outcome": row.outcome.value, "because": row.because}
+            for row in found.links
+        ],
+    }
+
+
 def _not_shown(
-    summary: Summary, claims: Mapping[str, Claim], kind: str
+    view: LedgerView, summary: Summary, claims: Mapping[str, Claim], kind: str
 ) -> dict[str, list[dict[str, str]] | list[str]]:
     """What stays open by the nature of the run, and claim by claim where one holds."""
-    cards = list(dict.fromkeys(card for _, card in summary.pools if card))
     holding = dict.fromkeys(row.claim for row in summary.rows if row.outcome is Standing.HOLDS)
     known = [claims[name] for name in holding if name in claims]
     return {
-        "run": limits(kind, cards),
+        "run": limits(view, summary, kind),
         "claims": [{"claim": one.id, "text": one.not_shown} for one in known if one.not_shown],
     }
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from harness.report.chain import Chain, chains
 from harness.report.outcome import Row, Standing, Summary
 from harness.report.records import visible
 
@@ -26,6 +27,8 @@ _COLOURS = {
 _CELL = 16
 _WIDEST_CELL = 26
 _WIDEST_CLAIM = 30
+_LINK = 2
+"""Lines of a link's reason that a terminal is shown."""
 
 
 def render(
@@ -33,15 +36,21 @@ def render(
     *,
     width: int = 100,
     reports: Mapping[str, Path | str] | None = None,
+    limits: Sequence[str] = (),
     colour: bool = False,
 ) -> str:
     """The table as ASCII-framed text, no line longer than ``width`` but a report's path.
 
-    ``reports`` is label to path ("Sign-off" to ``signoff.html``). Colour is never the only sign.
+    ``reports`` is label to path ("Sign-off" to ``signoff.html``). Of a reference run (`chain`) the
+    chain stands there link by link, and ``limits``: what the run cannot show by its nature. Colour
+    is never the only sign.
     """
+    found = chains(summary)
     parts = [
         _grid(summary, width, colour=colour),
+        *(_chain(one, width, colour=colour) for one in found),
         _reasons(summary, width, colour=colour),
+        _not_shown(limits, width) if found else "",
         _counts(summary),
     ]
     if reports:
@@ -129,18 +138,40 @@ def _reasons(summary: Summary, width: int, *, colour: bool) -> str:
     return "\n".join(lines)
 
 
+def _chain(found: Chain, width: int, *, colour: bool) -> str:
+    """A pool's chain; a reason is cut after two lines, the sign-off has all of it."""
+    lines = [
+        visible(
+            f"The chain on {found.pool} ({found.hardware}); each proof is of its own link alone"
+        )
+    ]
+    for row in found.links:
+        word = _paint(WORDS[row.outcome], row.outcome, colour=colour)
+        lines += [f"{word}  {visible(row.claim)}", _wrapped(row.because, width, most=_LINK)]
+    return "\n".join(lines)
+
+
+def _not_shown(limits: Sequence[str], width: int) -> str:
+    if not limits:
+        return ""
+    lines = ["Not shown by this run, by its nature:"]
+    return "\n".join([*lines, *(_wrapped(text, width, mark="  - ") for text in limits)])
+
+
 def _where(row: Row) -> str:
     if not row.pool:
         return ""
     return f" on {row.pool} ({row.hardware})" if row.hardware else f" on {row.pool}"
 
 
-def _wrapped(text: str, width: int) -> str:
+def _wrapped(text: str, width: int, *, mark: str = "    ", most: int | None = None) -> str:
     return textwrap.fill(
         " ".join(visible(text).split()),
         width,
-        initial_indent="    ",
+        initial_indent=mark,
         subsequent_indent="    ",
+        max_lines=most,
+        placeholder=" ..",
         break_on_hyphens=False,
     )
 

@@ -4,48 +4,72 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.claims.catalogue import Claim, UnknownClaim
 from harness.claims.catalogue import get as claim_of
 from harness.claims.catalogue import load as load_claims
+from harness.facts.poolstate import PoolState
 from harness.inventory.capability import capabilities, match, parse_needs
 from harness.inventory.loading import load
 from harness.inventory.models import Lab
 from harness.inventory.problems import InventoryError
 from harness.inventory.suggest import nearest
+from harness.session import states
+from harness.session.mistake import UserMistake
 
 RUN_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 """A run's id names its directory, holds its leases and labels its pods."""
 
 
-class UserMistake(Exception):
-    """Something asked for does not exist or does not fit. The message is for the user."""
+UNCHANGED = "unchanged-since"
+"""The claim that is asked only where there is a record to compare with."""
+NO_RECORD = "no recorded state was given to compare with: --against FILE"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A run's inventory and what of it is asked."""
+    """A run's inventory and what of it is asked.
+
+    ``against`` are the states that an earlier run recorded, by pool; None: none were given.
+    """
 
     inventory: Lab
     sha256: str
     lane: str
     pools: tuple[str, ...]
     claims: tuple[str, ...]
+    against: Mapping[str, PoolState] | None = None
+
+    @property
+    def soak(self) -> float:
+        """How long each node must stay on one boot, in seconds; 0 where the lane has no such
+        window, or no lane was chosen.
+        """
+        lane = self.inventory.lanes.get(self.lane)
+        return lane.soak.seconds if lane is not None and lane.soak is not None else 0.0
 
     def asks(self, claim: str) -> bool:
         """Whether this run asks a claim."""
         chosen = not self.claims or claim in self.claims
         lane = self.inventory.lanes.get(self.lane)
-        return chosen and (lane is None or lane.asks(claim))
+        return chosen and (lane is None or lane.asks(claim)) and not self.lacks_record(claim)
+
+    def lacks_record(self, claim: str) -> bool:
+        """Whether a claim is not asked for want of a record to compare with."""
+        return claim == UNCHANGED and self.against is None
 
     def missing(self, claims: Sequence[Claim], pool: str) -> list[str]:
         """What a pool lacks of what the claims need, a sentence each."""
-        has = capabilities(self.inventory, pool)
+        has = capabilities(self.inventory, pool, lane=self.lane)
         needs = parse_needs(dict.fromkeys(need for claim in claims for need in claim.needs))
-        return [str(lack) for lack in match(needs, has)]
+        lacks = [str(lack) for lack in match(needs, has)]
+        compared = any(claim.id == UNCHANGED for claim in claims)
+        if compared and pool not in (self.against or {}):
+            lacks.append(f"no state of pool {pool} was recorded")
+        return lacks
 
     def hardware(self, pool: str) -> str:
         """The name of the card a pool runs on, empty for none."""
@@ -53,7 +77,13 @@ class Choice:
         return key.upper() if key else ""
 
 
-def choose(path: Path, lane: str, pools: Sequence[str], claims: Sequence[str]) -> Choice:
+def choose(
+    path: Path,
+    lane: str,
+    pools: Sequence[str],
+    claims: Sequence[str],
+    against: Path | None = None,
+) -> Choice:
     """Load the inventory and check what was asked against it. Raises UserMistake."""
     try:
         lab = load(path, claims=load_claims())
@@ -74,13 +104,33 @@ def choose(path: Path, lane: str, pools: Sequence[str], claims: Sequence[str]) -
             raise UserMistake(f"lane {lane!r} of {path} leaves out the claim {claim!r}")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     chosen = tuple(pool for pool in known if not pools or pool in pools)
-    return Choice(lab, digest, lane, chosen, tuple(claims))
+    recorded = None if against is None else states.read(against, lab.name)
+    choice = Choice(lab, digest, lane, chosen, tuple(claims), recorded)
+    for claim in claims:
+        if choice.lacks_record(claim):
+            raise UserMistake(f"--claim {claim}: {NO_RECORD}")
+    return choice
 
 
-def refuse_misfit(choice: Choice, faults: Sequence[str], attach: Path | None, run_id: str) -> None:
+def refuse_misfit(
+    choice: Choice,
+    faults: Sequence[str],
+    attach: Path | None,
+    run_id: str,
+    save_state: Path | None = None,
+) -> None:
     """Raise UserMistake for what cannot be had together, or would be passed over in silence."""
     _check_faults(faults)
     lab = choice.inventory
+    if save_state is not None:
+        states.check_writable(save_state)
+    embedded = lab.kind == "twin" and lab.management is None and attach is None
+    if embedded and (save_state is not None or choice.against is not None):
+        option = "--save-state" if save_state is not None else "--against"
+        raise UserMistake(
+            f"{option} is about pools that stand already, and the embedded twin has none: use a "
+            "running twin (--attach) or a real lab"
+        )
     if run_id and not RUN_ID.fullmatch(run_id):
         raise UserMistake(
             f"--run-id {run_id!r}: letters, digits, '.', '_' and '-', not at an end, at most 63"

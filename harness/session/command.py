@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.session.choice import UserMistake, choose, refuse_misfit
+from harness.session.choice import choose, refuse_misfit
 from harness.session.console import Console
+from harness.session.mistake import UserMistake
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 USER_MISTAKE = 2
@@ -19,8 +20,8 @@ USER_MISTAKE = 2
 def run(chosen: argparse.Namespace) -> int:
     """Run the scenarios; returns the run's exit status."""
     try:
-        choice = choose(chosen.lab, chosen.lane, chosen.pool, chosen.claim)
-        refuse_misfit(choice, chosen.fault, chosen.attach, chosen.run_id)
+        choice = choose(chosen.lab, chosen.lane, chosen.pool, chosen.claim, chosen.against)
+        refuse_misfit(choice, chosen.fault, chosen.attach, chosen.run_id, chosen.save_state)
     except UserMistake as mistake:
         sys.stderr.write(f"hil: {mistake}\n")
         return USER_MISTAKE
@@ -56,6 +57,8 @@ def _arguments(chosen: argparse.Namespace, workers: int) -> list[str]:
     argv += [f"--claim={claim}" for claim in chosen.claim]
     argv += [f"--fault={fault}" for fault in chosen.fault]
     argv += [f"--attach={chosen.attach.resolve()}"] if chosen.attach else []
+    argv += [f"--save-state={chosen.save_state.resolve()}"] if chosen.save_state else []
+    argv += [f"--against={chosen.against.resolve()}"] if chosen.against else []
     argv += ["--plan"] if chosen.plan else []
     argv += [] if chosen.quiet or chosen.plan else ["--progress"]
     if workers > 1 and not chosen.plan:

@@ -82,9 +82,15 @@ def write_reports(
     directory.point_latest()
 
 
-def words_of(directory: RunDirectory, summary: Summary, plan: Plan) -> str:
-    """The table of claims, what was left out of the run, and where to look."""
+def words_of(
+    directory: RunDirectory, view: LedgerView, summary: Summary, plan: Plan, kind: str
+) -> str:
+    """The table of claims, what was left out of the run, and where to look; ``kind`` is the lab's.
+
+    Of a reference run also what it cannot show by its nature.
+    """
     from harness.report import table
+    from harness.report.limits import limits
 
     where = {
         "sign-off": directory.signoff_html,
@@ -92,4 +98,5 @@ def words_of(directory: RunDirectory, summary: Summary, plan: Plan) -> str:
         "Allure": directory.allure_results,
     }
     narrowed = plan.narrowed()
-    return table.render(summary, reports=where) + (f"\n{narrowed}\n" if narrowed else "")
+    told = table.render(summary, reports=where, limits=limits(view, summary, kind))
+    return told + (f"\n{narrowed}\n" if narrowed else "")

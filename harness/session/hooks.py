@@ -90,10 +90,13 @@ def note_deselected(state: RunState, wanted: list[pytest.Item], kept: list[pytes
 
 
 def put_in_order(state: RunState, items: list[pytest.Item]) -> None:
-    """Pool by pool, as the inventory lists them; this order is the plan."""
+    """Pool by pool, as the inventory lists them; this order is the plan.
+
+    Whatever waits for a window to pass comes last of its pool: all else runs meanwhile.
+    """
     _refuse_ungrouped(state.config, items)
     order = list(state.choice.pools)
-    items.sort(key=lambda item: order.index(_pool_of(item)))
+    items.sort(key=lambda item: (order.index(_pool_of(item)), _waits(item)))
     for item in items:
         pool = _pool_of(item)
         declared = [claim.id for claim in _claims(item)]
@@ -101,6 +104,10 @@ def put_in_order(state: RunState, items: list[pytest.Item]) -> None:
         state.plan.planned.append(planned)
         if not state.plan_only:
             item.stash[_recorder_key] = _recorder(state, planned, declared)
+
+
+def _waits(item: pytest.Item) -> bool:
+    return any("soak" in claim.needs for claim in _claims(item))
 
 
 def _refuse_ungrouped(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -230,7 +237,7 @@ def _claims(definition: Any) -> list[Claim]:
 
 
 def _lacking(scenario: str, asked: list[Claim], lacks: dict[str, list[str]]) -> Lacking:
-    reasons = "; ".join(" and ".join(missing) for missing in lacks.values())
+    reasons = "; ".join(dict.fromkeys(" and ".join(missing) for missing in lacks.values()))
     return Lacking(scenario, tuple(claim.id for claim in asked), f"no pool will do: {reasons}")
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.bringup.connect import ConnectedLab, Reachable, connect, reachable
-from harness.inventory.models import Lab
+from harness.bringup.terms import Terms
+from harness.facts.poolstate import PoolState
+from harness.inventory.models import Host, Lab
+from harness.inventory.secrets import SecretRef
 from harness.twin.process import Endpoint, TwinProcess
 
 MANAGEMENT = "management"
@@ -17,7 +20,11 @@ MANAGEMENT = "management"
 
 @dataclass(frozen=True, slots=True)
 class LabChoice:
-    """How a run reaches its lab. ``attach`` is the directory of a twin that is already up."""
+    """How a run reaches its lab. ``attach`` is the directory of a twin that is already up.
+
+    ``soak`` is the lane's window in seconds, 0 for none; ``save``: standing pools' states are to
+    be recorded; ``against`` are those that an earlier run recorded.
+    """
 
     inventory: Lab
     run_id: str
@@ -25,6 +32,13 @@ class LabChoice:
     seed: int = 1
     faults: Sequence[str] = ()
     attach: Path | None = None
+    soak: float = 0.0
+    save: bool = False
+    against: Mapping[str, PoolState] = field(default_factory=dict)
+
+    def terms(self, pool: str) -> Terms:
+        """What the run asks of a pool beside what the inventory says."""
+        return Terms(self.soak, self.save, self.against.get(pool))
 
     @property
     def embedded(self) -> bool:
@@ -42,12 +56,13 @@ class LabChoice:
         if self.embedded:
             twin = TwinProcess(self.directory / "twin" / pool, seed=self.seed, faults=self.faults)
             try:
-                with self._connected(_way(twin.endpoint)) as lab:
+                with self._connected(_way(twin.endpoint), twin.endpoint) as lab:
                     yield lab
             finally:
                 twin.close()
             return
-        with self._connected(self.way()) as lab:
+        endpoint = Endpoint.load(self.attach) if self.attach is not None else None
+        with self._connected(self.way(), endpoint) as lab:
             yield lab
 
     def see(self) -> None:
@@ -65,8 +80,9 @@ class LabChoice:
         return reachable(self.inventory)
 
     @contextmanager
-    def _connected(self, way: Reachable) -> Iterator[ConnectedLab]:
-        lab = connect(self.inventory, way, self.run_id)
+    def _connected(self, way: Reachable, twin: Endpoint | None) -> Iterator[ConnectedLab]:
+        inventory = self.inventory if twin is None else _with_hosts(self.inventory, twin)
+        lab = connect(inventory, way, self.run_id)
         try:
             with lab.clock.actor("scenarios"):
                 yield lab
@@ -76,3 +92,19 @@ class LabChoice:
 
 def _way(endpoint: Endpoint) -> Reachable:
     return Reachable(endpoint.kubeconfig, MANAGEMENT, endpoint.clock_url)
+
+
+def _with_hosts(inventory: Lab, twin: Endpoint) -> Lab:
+    """The inventory with a twin's hypervisors: where they answer is known once it runs."""
+    hosts = tuple(
+        Host(
+            name=name,
+            address=access.address,
+            port=access.port,
+            user=access.user,
+            ssh=SecretRef(file=str(access.key.resolve())),
+            host_key=access.host_key,
+        )
+        for name, access in twin.hosts.items()
+    )
+    return inventory.model_copy(update={"hosts": hosts})

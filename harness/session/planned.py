@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.claims.catalogue import get as claim_of
 from harness.claims.catalogue import load as load_claims
-from harness.session.choice import Choice
+from harness.session.choice import NO_RECORD, Choice
 from harness.session.plan import Plan
 
 
@@ -26,8 +26,15 @@ def describe(choice: Choice, plan: Plan) -> str:
         for why in dict.fromkeys(lack.why for lack in plan.lacking):
             claims = [c for lack in plan.lacking if lack.why == why for c in lack.claims]
             lines += [f"  {', '.join(claims)}", f"      {why}"]
-    left_out = [claim for claim in load_claims() if not choice.asks(claim)]
-    if left_out:
-        lines += ["", f"not asked by this run: {', '.join(left_out)}"]
+    lines += _left_out(choice)
     lines += ["", f"{plan.counts()}; nothing was run"]
     return "\n".join(lines) + "\n"
+
+
+def _left_out(choice: Choice) -> list[str]:
+    """What this run does not ask, by choice or for want of a record."""
+    left_out = [claim for claim in load_claims() if not choice.asks(claim)]
+    chosen = [claim for claim in left_out if not choice.lacks_record(claim)]
+    lines = ["", f"not asked by this run: {', '.join(chosen)}"] if chosen else []
+    unrecorded = [claim for claim in left_out if choice.lacks_record(claim)]
+    return lines + [line for one in unrecorded for line in ("", f"not asked: {one}: {NO_RECORD}")]

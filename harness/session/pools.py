@@ -7,7 +7,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from harness.clock import ClockStuck
+from harness.facts.fact import Unread
 from harness.reach.errors import LabError
+from harness.session import states
 from harness.session.labs import LabChoice
 from harness.session.shard import Shard
 from harness.twin.process import TwinFailed
@@ -87,4 +89,19 @@ class Pools:
             ledger.note(kind, text, at=self.now(name))
             self._say(self.now(name), text)
 
-        return self._open.enter_context(hold(lab, name, log))
+        held = self._open.enter_context(hold(lab, name, log, self._lab.terms(name)))
+        if held.terms.save:
+            self._keep_state(held, log)
+        return held
+
+    def _keep_state(self, held: HeldPool, log: Callable[[str, str], None]) -> None:
+        """Record a pool that stood already before anything is done with it."""
+        if not held.stood:
+            log("state", f"pool {held.name} is this run's own: its state is not recorded")
+            return
+        state = held.state()
+        if isinstance(state, Unread):
+            log("state", f"the state of pool {held.name} could not be read: {state.reason}")
+            return
+        states.keep(self._lab.directory, held.name, state)
+        log("state", f"the state of pool {held.name} is recorded")

@@ -17,10 +17,11 @@ from harness.clock import ClockStuck, WallClock
 from harness.reach.errors import LabError
 from harness.report.outcome import Summary, exit_status, summarise
 from harness.report.rundir import RunDirectory, RunInfo, new_run_id
-from harness.session import finish
-from harness.session.choice import Choice, UserMistake, choose, refuse_misfit
+from harness.session import finish, states
+from harness.session.choice import Choice, choose, refuse_misfit
 from harness.session.interrupts import Interrupts
 from harness.session.labs import LabChoice
+from harness.session.mistake import UserMistake
 from harness.session.plan import Plan
 from harness.session.pools import Pools
 from harness.session.shard import AllureWrites, Refusals, Shard
@@ -59,6 +60,8 @@ class RunState:
     """The table of claims and where to look, once the run has ended."""
     refusals: Refusals = field(default_factory=Refusals)
     interrupts: Interrupts = field(default_factory=Interrupts)
+    saved: str = ""
+    """What became of the states that were to be recorded, a sentence."""
     left_behind: str = ""
     """What could not be taken down at the end, a sentence."""
     _shards: dict[str, Shard] = field(default_factory=dict)
@@ -82,8 +85,8 @@ class RunState:
         options = config.option
         path = options.lab or root / DEFAULT_INVENTORY
         try:
-            choice = choose(path, options.lane, options.pool, options.claim)
-            refuse_misfit(choice, options.fault, options.attach, options.run_id)
+            choice = choose(path, options.lane, options.pool, options.claim, options.against)
+            refuse_misfit(choice, options.fault, options.attach, options.run_id, options.save_state)
         except UserMistake as mistake:
             end_with(str(mistake), USER_MISTAKE)
         wall = WallClock()
@@ -121,6 +124,9 @@ class RunState:
             options.seed,
             tuple(options.fault),
             options.attach,
+            self.choice.soak,
+            options.save_state is not None,
+            self.choice.against or {},
         )
 
     def say(self, at: float, text: str) -> None:
@@ -150,6 +156,8 @@ class RunState:
     def parting_words(self) -> str:
         """What went wrong with the run itself and stands in no table: sentences, or nothing."""
         said = [self.refusals.sentence] if self.refusals.sentence else []
+        if self.saved:
+            said.append(self.saved)
         if self.interrupted and self.summary is None and not said:
             run = self.info.run_id
             said.append(f"interrupted before anything was planned; run {run} did nothing")
@@ -194,11 +202,24 @@ class RunState:
         if of_claims == 1 and finish.only_the_lab_failed(view):
             of_claims = LAB_UNFIT
         status = self._status(pytest_status, of_claims)
-        self.words = finish.words_of(self.directory, self.summary, self.plan)
+        if self.config.option.save_state is not None:
+            published = self._publish_states()
+            status = self._status(pytest_status, of_claims or (0 if published else LAB_UNFIT))
+        self.words = finish.words_of(self.directory, view, self.summary, self.plan, self.info.kind)
         finish.write_reports(
             self.directory, self._ended(status), self.summary, self.words, self.root
         )
         return status
+
+    def _publish_states(self) -> bool:
+        """Write the file that --save-state names, if there is anything for it; whether it was."""
+        path = self.config.option.save_state
+        pools: tuple[str, ...] = ()
+        with self.refusals.noted(path):
+            pools = states.publish(self.directory.path, path, self.info.lab, self.info.run_id)
+            named = f"the state of {', '.join(pools)} is in {path}"
+            self.saved = named if pools else f"no pool stood already: {path} is not written"
+        return bool(pools)
 
     def _ended(self, status: int) -> RunInfo:
         return replace(self.info, ended=self.wall.now(), exit=status)

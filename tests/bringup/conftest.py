@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.bringup.connect import ConnectedLab, Reachable, connect
+from harness.bringup.keeper import hold
+from harness.bringup.pool import HeldPool
 from harness.inventory.loading import load
 from harness.twin.process import TwinProcess
 
@@ -28,3 +30,18 @@ def lab(twin: TwinProcess) -> Iterator[ConnectedLab]:
     with connected.clock.actor("test"):
         yield connected
     connected.close()
+
+
+@pytest.fixture(scope="package")
+def gpu_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeldPool]:
+    """A pool with a card, held on a twin of its own; each test leaves it standing as it was."""
+    process = TwinProcess(tmp_path_factory.mktemp("gpu"), seed=1)
+    way = Reachable(process.endpoint.kubeconfig, "management", process.endpoint.clock_url)
+    connected = connect(load(ROOT / "inventory" / "twin.yaml"), way, "mine")
+    with (
+        connected.clock.actor("test"),
+        hold(connected, "gpu-l40s", lambda kind, text: None) as pool,
+    ):
+        yield pool
+    connected.close()
+    process.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import http.server
 import json
@@ -14,7 +15,14 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.bringup.connect import ConnectedLab, LabTime, Reachable, connect, reachable
+from harness.bringup.connect import (
+    ADMIN_KEY,
+    ConnectedLab,
+    LabTime,
+    Reachable,
+    connect,
+    reachable,
+)
 from harness.clock import Moment
 from harness.inventory.loading import load
 from harness.inventory.models import Lab
@@ -50,6 +58,91 @@ def test_a_kubeconfig_that_is_not_there(tmp_path: Path, inventory: dict[str, Any
     inventory["management"] = {"kubeconfig": {"env": "HIL_NO_SUCH"}, "context": "c"}
     with pytest.raises(KubeconfigMissing, match="HIL_NO_SUCH is not set"):
         reachable(loaded(tmp_path, inventory))
+
+
+def real(tmp_path: Path, inventory: dict[str, Any], management: dict[str, Any]) -> Lab:
+    inventory |= {"kind": "cluster", "clock": "real", "management": management}
+    return loaded(tmp_path, inventory)
+
+
+def test_the_ways_that_an_inventory_names(
+    tmp_path: Path, inventory: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text("kind: Config")
+    named = {"kubeconfig": str(one), "context": "c"}
+    assert reachable(real(tmp_path, inventory, named)) == Reachable((one,), "c")
+    by_variable = {"kubeconfig": {"env": "HIL_LAB"}, "context": "c"}
+    for value, meant in (
+        (f"{one}\n", (one,)),
+        (f"{one}:{two}", (one, two)),
+        ("kind: Config", "kind: Config"),
+    ):
+        monkeypatch.setenv("HIL_LAB", value)
+        assert reachable(real(tmp_path, inventory, by_variable)) == Reachable(meant, "c")
+    in_a_pod = reachable(real(tmp_path, inventory, {"inCluster": True}))
+    assert in_a_pod == Reachable(None, "")
+
+
+def test_paths_in_a_named_kubeconfig_count_from_it(
+    twin: TwinProcess, tmp_path: Path, inventory: dict[str, Any]
+) -> None:
+    config = yaml.safe_load(twin.endpoint.kubeconfig.read_text())
+    cluster = next(c["cluster"] for c in config["clusters"] if c["name"] == "management")
+    ca = base64.b64decode(cluster.pop("certificate-authority-data"))
+    cluster["certificate-authority"] = "ca.pem"
+    (tmp_path / "ca.pem").write_bytes(ca)
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    named = {"kubeconfig": str(tmp_path / "config"), "context": "management"}
+    found = real(tmp_path, inventory, named)
+    connect(found, reachable(found), "run").close()
+
+
+def test_a_run_outside_of_any_pod(
+    tmp_path: Path, inventory: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    found = real(tmp_path, inventory, {"inCluster": True})
+    with pytest.raises(KubeconfigMissing, match="run it in a pod"):
+        connect(found, reachable(found), "run")
+
+
+def test_the_twin_is_asked_without_a_limit_and_others_as_the_inventory_says(
+    lab: ConnectedLab,
+    twin: TwinProcess,
+    tmp_path: Path,
+    inventory: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert (lab.management.courtesy.rate, lab.tenant.courtesy.rate) == (0, 0)
+    inventory["management"] = {
+        "kubeconfig": str(twin.endpoint.kubeconfig),
+        "context": "management",
+        "clockUrl": twin.endpoint.clock_url,
+        "requestsPerSecond": 400,
+    }
+    inventory["tenant"]["requestsPerSecond"] = 200
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "4")
+    limited = connect(loaded(tmp_path, inventory), way(twin), "run")
+    assert limited.management.courtesy.rate == 100
+    assert limited.tenant.courtesy.rate == 50
+    limited.close()
+
+
+def test_a_tenants_secret_that_would_run_a_program_here(
+    lab: ConnectedLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch"}
+    config = {
+        "current-context": "t",
+        "contexts": [{"name": "t", "context": {"cluster": "t", "user": "t"}}],
+        "clusters": [{"name": "t", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "t", "user": {"exec": plugin}}],
+    }
+    held = {"data": {ADMIN_KEY: base64.b64encode(yaml.safe_dump(config).encode()).decode()}}
+    monkeypatch.setattr(lab.management, "get", lambda *_: held)
+    with pytest.raises(LabError, match="exec in it, which would be read or run on this machine"):
+        _ = lab.tenant
 
 
 def test_a_tenant_that_does_not_exist(

@@ -12,6 +12,8 @@ from harness.bringup.connect import ConnectedLab
 from harness.bringup.errors import PoolNotReady, TakeDownIncomplete
 from harness.bringup.keeper import OWNER_LABELS, hold
 from harness.bringup.pool import HeldPool
+from harness.bringup.probes import PROBE_OF
+from harness.bringup.trials import Request, scratch_pool
 from harness.bringup.watched import MANAGEMENT_KINDS, WatchedPool
 from harness.facts.joining import Stage
 from harness.inventory.manifest import kubernetes_nodes
@@ -306,3 +308,30 @@ def test_waiting_costs_one_watch_of_each_kind(lab: ConnectedLab, kube: Kube, log
         watched = [call.path for call in kube.calls if call.verb == "watch"]
     for api_version, kind in MANAGEMENT_KINDS.values():
         assert watched.count(kube.path_of(api_version, kind, "tenant-hil")) == 1
+
+
+def scratch(lab: ConnectedLab, pool: HeldPool) -> tuple[list[str], list[str]]:
+    """Probes and scratch pools that are there now."""
+    probes = [one["metadata"]["name"] for one in lab.tenant.list("v1", "Pod", "hil-probe")]
+    pools = [one["metadata"]["name"] for one in lab.management.list(*NODES)]
+    return probes, [one for one in pools if one != f"lab-{pool.name}"]
+
+
+def test_nothing_that_a_run_tries_a_card_with_is_left_or_in_the_next_ones_way(
+    lab: ConnectedLab, kube: Kube, log: Log
+) -> None:
+    before = HeldPool(lab, "gpu-gb202", WatchedPool.start(lab, "gpu-gb202"), other(kube, lab), 0.0)
+    before.lease.release()
+    before.probes.prepare()
+    killed = scratch_pool(before, "hil4-gpu-gb202", Request([]))
+    kube.create(killed)
+    metadata = {"name": "killed", "namespace": "hil-probe", "labels": {PROBE_OF: "gpu-gb202"}}
+    spec = {"containers": [{"name": "c", "image": "docker.io/library/busybox:1.37.0"}]}
+    lab.tenant.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    with pytest.raises(KeyboardInterrupt), hold(lab, "gpu-gb202", log) as pool:
+        (node,) = pool.probes.early
+        assert scratch(lab, pool) == ([pool.probes.early[node].pod], [])
+        kube.create(killed)
+        raise KeyboardInterrupt
+    assert scratch(lab, pool) == ([], [])
+    assert log.last == "pool gpu-gb202 is gone"

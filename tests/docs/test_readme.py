@@ -31,7 +31,8 @@ def test_start_is_two_commands() -> None:
 def test_the_table_is_one_of_this_project() -> None:
     table = code(README.section("Start"), "")[1].splitlines()
     assert table[0].split() == ["claim", *load_inventory(ROOT / "inventory/twin.yaml").pools]
-    assert {line.split()[0] for line in table[3 : 3 + len(load())]} == set(load())
+    asked = set(load()) - {"unchanged-since"}  # only with a record to compare with
+    assert {line.split()[0] for line in table[3 : 3 + len(asked)]} == asked
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

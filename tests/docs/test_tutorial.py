@@ -30,7 +30,7 @@ def test_the_tutorial_works(tmp_path: Path) -> None:
 
     with (project / "harness/claims/catalogue.toml").open("a") as catalogue:
         catalogue.write(f"\n{claim}")
-    (project / "harness/judge/cards.py").write_text(judge)
+    (project / "harness/judge/card_model.py").write_text(judge)
     face = project / "harness/judge/__init__.py"
     face.write_text(face.read_text().replace("__all__ = [", f'{name}\n__all__ = ["card_model",', 1))
     with (project / "scenarios/test_cards.py").open("a") as scenarios:

@@ -50,6 +50,16 @@ def test_a_host_with_a_key_gives_ssh(small: dict[str, Any]) -> None:
     assert missing(Lab.model_validate(small), "cards", "ssh") == ()
 
 
+def test_a_soak_is_the_lanes_and_not_the_pools(small: dict[str, Any]) -> None:
+    small["lanes"] = {"long": {"pools": ["plain"], "soak": "93m"}, "short": {"pools": ["plain"]}}
+    lab, needs = Lab.model_validate(small), parse_needs(["soak"])
+    assert match(needs, capabilities(lab, "plain", lane="long")) == ()
+    [short] = match(needs, capabilities(lab, "plain", lane="short"))
+    assert "lane short of lab bench has no soak" in str(short)
+    [none] = match(needs, capabilities(lab, "plain"))
+    assert "a run of lab bench without a lane has no soak" in str(none)
+
+
 def test_pools_that_meet_the_needs(small: dict[str, Any]) -> None:
     lab = Lab.model_validate(small)
     assert pools_for(lab, parse_needs(["no-gpu"])) == ("plain",)

@@ -30,6 +30,16 @@ def set_in(data: Any, path: str, value: Any) -> None:
             "a real lab has none",
         ),
         ({"kind": "twin"}, "management.clockUrl", "running twin"),
+        ({"management.kubeconfig": None}, "management.kubeconfig", "or inCluster: true"),
+        ({"management.context": None}, "management.context", "its current one never is"),
+        ({"management.inCluster": True}, "management.kubeconfig", "no kubeconfig with inCluster"),
+        ({"management.inCluster": True}, "management.context", "no context with inCluster"),
+        ({"management": {"inCluster": False}}, "management.kubeconfig", "{env: NAME}"),
+        ({"management": {"inCluster": False}}, "management.context", "the kubeconfig's context"),
+        ({"management.inCluster": "yes"}, "management.inCluster", "true or false"),
+        ({"management.requestsPerSecond": -1}, "management.requestsPerSecond", "than or equal"),
+        ({"management.requestsPerSecond": "9"}, "management.requestsPerSecond", "whole number"),
+        ({"tenant.requestsPerSecond": 0.5}, "tenant.requestsPerSecond", "whole number"),
         ({"pools.cards.gpu": "gb202"}, "pools.cards.gpu", "a name in gpus: l40s"),
         ({"pools.cards.schematic": "opn"}, "pools.cards.schematic", "open, as the nearest"),
         ({"pools.plain.storageClass": "locl"}, "pools.plain.storageClass", "local, as the nearest"),
@@ -50,6 +60,13 @@ def test_what_does_not_fit_is_told_where_it_stands(
         set_in(small, place, value)
     told = {problem.path: problem.allowed for problem in check(put(small))}
     assert says in told[path]
+
+
+def test_a_run_in_a_pod_names_nothing_else(
+    put: Callable[[Any], Path], small: dict[str, Any]
+) -> None:
+    small["management"] = {"inCluster": True, "requestsPerSecond": 0}
+    assert check(put(small)) == []
 
 
 def test_blackwell_never_takes_proprietary_modules(

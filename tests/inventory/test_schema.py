@@ -52,6 +52,20 @@ def test_the_schema_accepts_a_plain_path_as_kubeconfig(
 
 
 @pytest.mark.parametrize(
+    "management",
+    [
+        {"inCluster": True},
+        {"inCluster": True, "requestsPerSecond": 0},
+        {"kubeconfig": "/a", "context": "x", "inCluster": False, "requestsPerSecond": 5},
+    ],
+)
+def test_the_schema_accepts_each_way_in(
+    validator: jsonschema.Draft202012Validator, small: dict[str, Any], management: dict[str, Any]
+) -> None:
+    validator.validate({**small, "management": management})
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"colour": "red"},
@@ -63,6 +77,13 @@ def test_the_schema_accepts_a_plain_path_as_kubeconfig(
         {"storageClasses": {"a": {"drbd": None, "replicas": 1}}},
         {"management": {"kubeconfig": {"file": "/a", "env": "B"}, "context": "x"}},
         {"management": {"kubeconfig": "relative", "context": "x"}},
+        {"management": {"kubeconfig": "/a"}},
+        {"management": {"context": "x"}},
+        {"management": {}},
+        {"management": {"inCluster": False}},
+        {"management": {"inCluster": True, "context": "x"}},
+        {"management": {"inCluster": True, "kubeconfig": "/a", "context": "x"}},
+        {"management": {"inCluster": True, "requestsPerSecond": 1.5}},
         {"lanes": {"n": {"pools": ["a"], "soak": "90"}}},
     ],
 )

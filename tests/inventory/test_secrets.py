@@ -41,8 +41,19 @@ def test_a_variable_may_hold_a_document_or_its_path(tmp_path: Path) -> None:
     ref = SecretRef(env="LAB_KUBECONFIG")
     assert ref.document({"LAB_KUBECONFIG": CONFIG}) == CONFIG
     assert ref.document({"LAB_KUBECONFIG": f"{place}\n"}) == CONFIG
+    assert ref.document({"LAB_KUBECONFIG": f":{place}:"}) == CONFIG
     with pytest.raises(SecretUnavailableError, match="file named by variable LAB_KUBECONFIG"):
         ref.document({"LAB_KUBECONFIG": str(tmp_path / "none")})
+
+
+def test_the_files_that_are_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert SecretRef(file="~/lab").files() == (Path("/home/me/lab"),)
+    ref = SecretRef(env="LAB")
+    for both in ("/a:~/b:\n", ":/a:~/b", "::/a::~/b"):
+        assert ref.files({"LAB": both}) == (Path("/a"), Path("/home/me/b"))
+    for none in ({}, {"LAB": CONFIG}, {"LAB": "relative:/a"}):
+        assert ref.files(none) == ()
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe"])

@@ -323,3 +323,27 @@ def test_what_no_pool_can_show_stands_on_each(tmp_path: Path, verdict: Verdicts)
     assert [pool["pool"] for pool in shown["pools"]] == ["gpu-l40s"]
     cells = {claim["id"]: claim["cells"] for claim in shown["claims"]}
     assert cells == {"modules-live": ["holds"], "passthrough": ["not-established"]}
+
+
+def test_a_reference_run_has_its_chain_link_by_link(tmp_path: Path, verdict: Verdicts) -> None:
+    asked = ["uptime", "cdi-injection", "cuda-runs", "passthrough"]
+    with Ledger(tmp_path, "pool") as ledger:
+        ledger.planned("s", "gpu-l40s", asked, hardware="L40S")
+        for claim in asked:
+            given = verdict(claim, because=f"{claim} was seen {EVIL}")
+            ledger.verdict(given, scenario="s", pool="gpu-l40s", at=1.0)
+    merge(tmp_path, ["pool"])
+    (chain,) = build(tmp_path)["chains"]
+    order = ["passthrough", "cdi-injection", "cuda-runs", "uptime"]
+    assert [link["claim"] for link in chain["links"]] == order
+    parsed = page(tmp_path)
+    text = parsed.text
+    start = text.index("The chain on gpu-l40s, L40S")
+    places = [text.index(f"{claim} was seen", start) for claim in order]
+    assert places == sorted(places) and places[-1] < text.index("Not shown by this run")
+    assert "script" not in parsed.tags
+
+
+def test_no_chain_without_the_whole_of_it(written: Path) -> None:
+    assert build(written)["chains"] == []
+    assert "The chain on" not in page(written).text

@@ -35,6 +35,13 @@ MISTAKES = {
     "no YAML": (["--lab", "torn.yaml"], "torn.yaml:1", "allowed: YAML"),
     "no lab": (["--lab", "broken.yaml"], 'the unknown key "colour"', "allowed: virtual"),
     "run id": (["--run-id", "../up"], "--run-id '../up'", "letters, digits"),
+    "no record": (["--claim", "unchanged-since"], "no recorded state was given", "--against FILE"),
+    "record gone": (["--against", "gone.json"], "--against gone.json", "No such file"),
+    "nothing stands": (
+        ["--save-state", "state.json"],
+        "--save-state is about pools that stand already",
+        "--attach",
+    ),
     "planted late": (["--attach", ".", "--fault", "no-modules-block"], "hil twin fault", "already"),
 }
 
@@ -110,7 +117,7 @@ def test_a_working_directory_that_cannot_be_written(hil: Run, tmp_path: Path) ->
     refused = hil("run", "--pool", "plain", cwd=Path("/proc"))
     refused.assert_sentence(2, "hil: --out /proc/reports/out: cannot write there")
     planned = hil("run", "--pool", "plain", "--plan", cwd=Path("/proc"))
-    planned.assert_sentence(0, "5 scenarios on 1 pool; nothing was run")
+    planned.assert_sentence(0, "6 scenarios on 1 pool; nothing was run")
 
 
 # --- labs that are unfit
@@ -239,6 +246,7 @@ def test_a_twin_that_died_without_a_word(hil: Run, here: Path) -> None:
         "clock": f"http://127.0.0.1:{port}",
         "contexts": ["management"],
         "pid": 1,
+        "ssh": {"key": str(here / "key"), "hosts": {}},
     }
     (here / "twin.json").write_text(json.dumps(told))
     ended = hil("run", "--attach", here, "--out", here / "out")
@@ -261,7 +269,9 @@ def test_the_plan_of_a_lane_that_leaves_claims_out(hil: Run, here: Path) -> None
     assert "passthrough, driver-sees-gpu" in lacking
     assert "has no GPU, and one is needed" in lacking
     assert left_out.splitlines()[0] == "node-joins, schematic-consistent"
-    assert "3 scenarios on 1 pool; nothing was run" in ended.out
+    assert "4 scenarios on 1 pool; nothing was run" in ended.out
+    assert "not asked: unchanged-since: no recorded state was given" in ended.out
+    assert "lane few of lab twin has no soak, so no node grows old enough" in ended.out
     assert not (here / "out").exists()
 
 

@@ -20,15 +20,15 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def parallel(hil: Run, out: Path) -> Any:
-    """Two pools on two workers."""
-    return hil("run", "--pool", "gpu-l40s", "--pool", "plain", "--out", out, "--run-id", "parallel")
+    """The reference run of one card: two pools on two workers, the window of uptime included."""
+    return hil("run", "--lane", "hardware", "--out", out, "--run-id", "parallel")
 
 
 @pytest.fixture(scope="session")
 def by_pytest(plain: Run, out: Path) -> Any:
     """The same by plain pytest, in one process."""
     return plain(
-        *("--lab", "inventory/twin.yaml", "--pool", "gpu-l40s", "--pool", "plain"),
+        *("--lab", "inventory/twin.yaml", "--lane", "hardware"),
         *("--out", out, "--run-id", "by-pytest"),
     )
 
@@ -42,22 +42,56 @@ def test_everything_holds(parallel: Any, out: Path) -> None:
     kept = records(out / "parallel")
     planned = [r for r in kept if r["record"] == "planned"]
     ended = [r for r in kept if r["record"] == "end"]
-    assert len(planned) == len(ended) == 16
+    assert len(planned) == len(ended) == 35
     assert {r["outcome"] for r in ended} == {"passed"}
     assert json.loads((out / "parallel" / "run.json").read_text())["exit"] == 0
 
 
 def test_the_table_is_all_that_standard_output_holds(parallel: Any, out: Path) -> None:
     assert parallel.out == (out / "parallel" / "summary.txt").read_text()
-    assert "16 planned, 16 reported, 0 missing" in parallel.out
+    assert "35 planned, 35 reported, 0 missing" in parallel.out
+
+
+def test_a_reference_run_tells_each_link_and_what_it_cannot_show(parallel: Any, out: Path) -> None:
+    text = " ".join(parallel.out.split())
+    chain = text[text.index("The chain on gpu-l40s (L40S)") : text.index("Not shown by this run")]
+    for seen in (
+        "by vfio-pci; expected vfio-pci",
+        "lists 1 card (NVIDIA L40S GPU-",
+        "NvLinkDisable: 1",
+        "of the fabric: 00000000:09:00.0 N/A",
+        "DEVICE_LIST_STRATEGY=cdi-annotations",
+        "done without a restart",
+        "allocatable nvidia.com/gpu is 1",
+        "exit status 0",
+        "s old, watched since",
+    ):
+        assert seen in chain
+    signed = json.loads((out / "parallel" / "signoff.json").read_text())
+    links = {one["claim"]: one["outcome"] for one in signed["chains"][0]["links"]}
+    assert len(links) == 17 and set(links.values()) == {"holds"}
+    said = text[text.index("Not shown by this run") :]
+    for word in ("NVreg_NvLinkDisable=1 is needed", "by its effect", "HAMi", "cards than Ada"):
+        assert word in said
+    assert "own default" not in said
+    page = " ".join((out / "parallel" / "signoff.html").read_text().split())
+    for sentence in signed["not_shown"]["run"]:
+        assert " ".join(sentence.split())[:40] in page
+
+
+def test_what_waits_for_the_window_comes_last_of_its_pool(out: Path, parallel: Any) -> None:
+    assert parallel.status == 0
+    planned = [r for r in records(out / "parallel") if r["record"] == "planned"]
+    for pool in ("gpu-l40s", "plain"):
+        assert [r["claims"] for r in planned if r["pool"] == pool][-1] == ["uptime"]
 
 
 def test_progress_tells_of_each_pool_with_the_labs_time(parallel: Any) -> None:
     lines = parallel.err.splitlines()
-    assert lines[0].startswith("run parallel: 16 scenarios on 2 pools of lab twin")
+    assert lines[0].startswith("run parallel: 35 scenarios on 2 pools of lab twin")
     for pool in ("gpu-l40s", "plain"):
         assert any(re.fullmatch(rf"00:00:00Z  asking for pool {pool}: .*", x) for x in lines)
-        assert any(re.fullmatch(rf"00:03:\d\dZ  pool {pool} is gone", x) for x in lines)
+        assert any(re.fullmatch(rf"01:3\d:\d\dZ  pool {pool} is gone", x) for x in lines)
     assert "bringing up nodes" not in parallel.said
     assert "deselected" not in parallel.said
 
@@ -72,7 +106,7 @@ def test_one_seed_gives_one_ledger_however_it_is_run(
 
 def test_plain_pytest_prints_the_table_too(by_pytest: Any, out: Path) -> None:
     assert (out / "by-pytest" / "summary.txt").read_text() in by_pytest.out
-    assert "16 passed" in by_pytest.out
+    assert "35 passed" in by_pytest.out
 
 
 def test_quiet_prints_the_table_only_and_another_seed_another_ledger(
@@ -96,7 +130,7 @@ def test_no_twin_is_left(parallel: Any, by_pytest: Any, out: Path) -> None:
 
 def test_allure_has_every_scenario_as_passed(parallel: Any, out: Path) -> None:
     found = [json.loads(p.read_text()) for p in (out / "parallel").glob("*/*-result.json")]
-    assert len(found) == 16
+    assert len(found) == 35
     assert {result["status"] for result in found} == {"passed"}
 
 

@@ -1,0 +1,7 @@
+"""What marks an object as made by a run."""
+
+from __future__ import annotations
+
+MANAGED = {"app.kubernetes.io/managed-by": "hil"}
+OWNER_LABELS = {**MANAGED, "hil.dev/pool": "held-by-lease"}
+"""What marks a pool as made by a run. They name no run: the Lease says whose it is now."""
