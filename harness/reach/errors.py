@@ -124,9 +124,13 @@ class UnknownKind(ApiRefused):
     """The cluster does not serve this kind; not the same as an object that is not there."""
 
 
-def refusal(code: int, body: bytes, tried: str, retry_after: str = "") -> ApiRefused:
+def refusal(
+    code: int, body: bytes, tried: str, retry_after: str = "", *, writing: str = ""
+) -> ApiRefused:
     """The error for a non-2xx answer; a body that is no Status object is quoted, not lost.
 
+    ``writing`` is the verb of a request that writes: one that an API server gave up on (500 and
+    above) may have been carried out.
     ``retry_after`` is the answer's header of that name: seconds or a date (RFC 9110 10.2.3). It is
     told, and never obeyed here: whoever asks again does so in the open.
     """
@@ -136,13 +140,20 @@ def refusal(code: int, body: bytes, tried: str, retry_after: str = "") -> ApiRef
     details = status.get("details")
     kept = details if isinstance(details, dict) else {}
     kind = Refused if code in (401, 403) else ApiRefused
-    if not retry_after:
-        return kind(code, reason, message, kept, tried=tried)
+    do = _next_step(code)
+    if writing and code >= 500:
+        do = f"{do}; {unsure(writing)}"
     if retry_after.isascii() and retry_after.isdigit():
         kept = {"retryAfterSeconds": int(retry_after), **kept}
         retry_after = f"{retry_after} s"
-    do = f"{_next_step(code)} (Retry-After: {retry_after})"
+    if retry_after:
+        do = f"{do} (Retry-After: {retry_after})"
     return kind(code, reason, message, kept, tried=tried, do=do)
+
+
+def unsure(verb: str) -> str:
+    """What to say of a write whose answer does not tell how it went."""
+    return f"whether the {verb} took effect is not known"
 
 
 def _status(body: bytes) -> dict[str, Any]:

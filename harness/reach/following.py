@@ -264,7 +264,6 @@ class Follower:
         with self.picture.lock:
             self._tried = True
             self._trouble.opened()
-            self.picture.open()
             self._response = response
             if self._stop.is_set():
                 _cut(response)

@@ -20,7 +20,7 @@ import urllib3
 from harness.reach.access import Answer, Timeouts, authorized, transport_error
 from harness.reach.courtesy import Courtesy
 from harness.reach.credentials import Renewal
-from harness.reach.errors import ApiRefused, Garbled, LabError, Unreachable, refusal
+from harness.reach.errors import ApiRefused, Garbled, LabError, Unreachable, refusal, unsure
 from harness.reach.kinds import Kind, Kinds
 
 if TYPE_CHECKING:
@@ -340,7 +340,8 @@ class Kube:
             answered(answer.status)
         if not 200 <= answer.status < 300:
             asked = answer.headers.get("Retry-After", "")
-            raise refusal(answer.status, answer.data, f"{verb} {path} at {self.name}", asked)
+            tried, writing = f"{verb} {path} at {self.name}", "" if verb in _READING else verb
+            raise refusal(answer.status, answer.data, tried, asked, writing=writing)
         return answer.data
 
     def authorized(self, send: Callable[[Mapping[str, str]], Answer]) -> Answer:
@@ -370,8 +371,7 @@ class Kube:
         found = transport_error(error, f"{verb} {path} at {self.name} ({way})")
         if verb in _READING or not isinstance(found, Unreachable):
             return found
-        do = f"{found.do}; whether the {verb} took effect is not known"
-        return Unreachable(found.tried, found.saw, do)
+        return Unreachable(found.tried, found.saw, f"{found.do}; {unsure(verb)}")
 
     def _object(
         self,
@@ -388,8 +388,11 @@ class Kube:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            quoted = data[:200].decode("utf-8", "replace")
-            raise Garbled(f"{verb} {path} at {self.name}", f"{quoted!r}, no JSON object", _LOOK)
+            secret = "/secrets" in path
+            quoted = repr(data[:200].decode("utf-8", "replace")) if not secret else "(withheld)"
+            saw = f"{quoted}, no JSON object"
+            do = _LOOK if verb in _READING else f"{_LOOK}; {unsure(verb)}"
+            raise Garbled(f"{verb} {path} at {self.name}", saw, do)
         return found
 
     def _discover(self, path: str) -> Obj | None:

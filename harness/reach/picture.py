@@ -29,18 +29,12 @@ class Picture:
     lock: threading.RLock = field(default_factory=threading.RLock)
     version: str = ""
     heard: float = 0.0
-    _opened: str = ""  # the version that the stream at hand goes on from
     _seen: tuple[str, float] = ("", 0.0)  # the last version seen, and the lab's time when first
-
-    def open(self) -> None:
-        """A stream begins."""
-        self._opened = self.version
 
     def event(self, event: Event, tried: str) -> bool:
         """Take in an event or a bookmark; False when it told nothing new.
 
-        Raises OutOfOrder for what has to be older and was never seen, and for a bookmark that
-        goes back: what of the rest is true only a list can tell.
+        Raises OutOfOrder for what goes back and is not known: what is true only a list can tell.
         """
         self.heard = self.clock.monotonic()
         if event.change == BOOKMARK:
@@ -51,8 +45,8 @@ class Picture:
             return False
         if self.history.repeats(event.change, event.obj):
             return False
-        if older(event.version, self._opened) and not self._is_last(event):
-            raise _out_of_order(event, self._opened, tried)
+        if older(event.version, self.version) and not self._is_last(event):
+            raise _out_of_order(event, self.version, tried)
         taken = self.history.take(event.change, event.obj, self.clock.now(), "event")
         self.waiters.offer(taken)
         self.waiters.settle(taken)
@@ -106,5 +100,5 @@ class Picture:
 
 
 def _out_of_order(event: Event, after: str, tried: str) -> OutOfOrder:
-    saw = f"revision {event.version} on a stream that was to go on from {after}"
+    saw = f"revision {event.version} on a stream that had come to {after}"
     return OutOfOrder(tried, saw, LOOK)

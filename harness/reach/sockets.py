@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from harness.reach.access import tls_context, transport_error
-from harness.reach.errors import Unreachable, refusal
+from harness.reach.errors import Unreachable, refusal, unsure
 from harness.reach.proxies import connect_through
 
 if TYPE_CHECKING:
@@ -114,6 +114,8 @@ def _open(
             raise refusal(error.status_code, error.resp_body or b"", tried, asked) from error
         except websocket.WebSocketTimeoutException as error:
             do = "check the API server and the node's kubelet"
+            if verb == "exec":
+                do = f"{do}; {unsure(verb)}"
             raise Unreachable(tried, f"no WebSocket within {timeout:g} s", do) from error
         except websocket.WebSocketException as error:
             if str(error) == "Invalid WebSocket Header":

@@ -379,7 +379,7 @@ class Feed:
 
 
 class Observatory:
-    """All the feeds of a run: asking twice for the same target gives the same feed.
+    """All the feeds of a run: asking twice for the same target of a cluster gives the same feed.
 
     ``history`` is the most bytes that a feed's history may take; the objects that are kept parsed
     are shared between the feeds.
@@ -392,7 +392,7 @@ class Observatory:
         self._silence = silence
         self._history = history
         self._shelf = Shelf()
-        self._feeds: dict[tuple[str, Target], Feed] = {}
+        self._feeds: dict[tuple[int, Target], Feed] = {}  # by the cluster's identity, not its name
         self._lock = threading.Lock()
 
     def feed(
@@ -411,11 +411,11 @@ class Observatory:
         """
         target = Target(api_version, kind, namespace, labels, fields)
         with self._lock:
-            feed = self._feeds.get((cluster.name, target))
+            feed = self._feeds.get((id(cluster), target))
             if feed is None:
                 history = History(self._history, self._shelf)
                 feed = Feed(cluster, self.clock, target, silence=self._silence, history=history)
-                self._feeds[cluster.name, target] = feed
+                self._feeds[id(cluster), target] = feed
         feed.start()
         return feed
 

@@ -16,7 +16,7 @@ from typing import Any
 from harness.twin.apiserver import fieldtable
 from harness.twin.apiserver.builtin_kinds import BUILTIN
 from tests.conformance.client import Api
-from tests.conformance.clusters import real
+from tests.conformance.clusters import NO_ASSETS, assets, real
 
 TABLE = Path(fieldtable.__file__).with_name("builtin_fields.json")
 _SCALARS = {"string": "s", "boolean": "b", "integer": "i", "number": "n"}
@@ -111,6 +111,9 @@ def written(table: Any) -> str:
 
 
 def main() -> int:
+    if assets() is None:
+        sys.stderr.write(f"{NO_ASSETS}\n")
+        return 2
     with tempfile.TemporaryDirectory() as folder:
         cluster = real(Path(folder))
         try:

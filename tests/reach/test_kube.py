@@ -14,6 +14,7 @@ from harness.reach.errors import (
     ApiRefused,
     BadCertificate,
     Garbled,
+    LabError,
     Refused,
     Unreachable,
     refusal,
@@ -150,6 +151,38 @@ def test_reset_is_reported_and_not_retried(server: Any, kube: Kube) -> None:
     assert server.requests(POD) == 1
     assert kube.calls[-1].status == 0
     assert "took effect" not in caught.value.do
+
+
+async def half(request: web.Request) -> web.StreamResponse:
+    return web.Response(body=b'{"kind": "Pod", "data": {"key": "c2VzYW1l')
+
+
+async def gave_up(request: web.Request) -> web.StreamResponse:
+    return web.Response(status=504, text="Timeout: request did not complete")
+
+
+@pytest.mark.parametrize("answer", [half, gave_up])
+def test_a_write_whose_answer_does_not_tell_is_not_said_to_be_undone(
+    server: Any, kube: Kube, answer: Any
+) -> None:
+    server.routes[f"POST {PODS}"] = server.routes[f"GET {POD}"] = answer
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns"}}
+    with pytest.raises(LabError, match="whether the create took effect is not known"):
+        kube.create(pod)
+    with pytest.raises(LabError) as caught:
+        kube.get("v1", "Pod", "ns", "p")
+    assert "took effect" not in str(caught.value)
+
+
+def test_a_broken_secret_is_not_quoted(server: Any, kube: Kube) -> None:
+    core = server.routes["GET /api/v1"]
+    secrets = {"name": "secrets", "kind": "Secret", "namespaced": True}
+    server.routes["GET /api/v1"] = {**core, "resources": [*core["resources"], secrets]}
+    server.routes["GET /api/v1/namespaces/ns/secrets/s"] = half
+    with pytest.raises(Garbled) as caught:
+        kube.get("v1", "Secret", "ns", "s")
+    assert "c2Vz" not in str(caught.value)
+    assert "no JSON object" in str(caught.value)
 
 
 def test_reset_write_says_that_its_effect_is_unknown(server: Any, kube: Kube) -> None:

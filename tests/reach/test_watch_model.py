@@ -8,6 +8,7 @@ carries a serial number, which no two commits share, however often the cluster i
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -215,11 +216,14 @@ class WatchedHistory(RuleBasedStateMachine):
 
     def meet(self) -> None:
         self.server.between_pages = lambda: None
+        with self.server.changed:
+            # a version of another kind's: reached, it proves that the feed has heard since
+            self.server.revision += STEP
+            self.server.bookmark()
 
         def met() -> bool:
             return self.feed.position() == self.server.revision
 
-        self.server.bookmark()
         assert self.clock.wait(met, self.clock.deadline(10), "the feed"), (
             f"{self.feed.position()} of {self.server.revision}: {self.feed.cuts}"
         )
@@ -238,7 +242,7 @@ class WatchedHistory(RuleBasedStateMachine):
                 self.was_written(entry, log)
         missing = [w for w in self.server.written[self.listed :] if not self.was_told(w)]
         assert all(self.is_owned_up_to(written) for written in missing), (missing, history.gaps())
-        assert self.lossy or not history.gaps(), history.gaps()
+        assert self.lossy or self.slow() or not history.gaps(), history.gaps()
         summed: dict[object, Revision] = {}
         for revision in history.revisions():
             summed.pop(revision.key, None)
@@ -248,6 +252,11 @@ class WatchedHistory(RuleBasedStateMachine):
         assert self.feed.objects() == [self.server.pods[n] for n in sorted(self.server.pods)], str(
             self
         )
+
+    def slow(self) -> bool:
+        """Whether this machine made two streams in a row seem silent: a gap by design."""
+        late = ["timed out" in cut for cut in self.feed.cuts]
+        return any(both == (True, True) for both in pairwise(late))
 
     def __str__(self) -> str:
         entries = [

@@ -326,3 +326,17 @@ def test_what_a_refused_feed_shows_is_not_taken_for_what_is_there(
     with pytest.raises(Refused, match="may no longer watch pods"):
         feed.object("a")
     assert [revision.key for revision in feed.history.revisions()] == [("lab", "a")]
+
+
+def test_two_clusters_of_one_name_are_not_taken_for_each_other(feed: Feed) -> None:
+    with scripted() as other:
+        other.write("b", "Running")
+        watching = Observatory(feed.clock)
+        clusters = [feed.cluster, kube(other, feed.clock)]
+        shown = [watching.feed(cluster, "v1", "Pod", "lab") for cluster in clusters]
+        assert [[pod["metadata"]["name"] for pod in each.objects()] for each in shown] == [
+            ["a"],
+            ["b"],
+        ]
+        assert watching.feed(clusters[1], "v1", "Pod", "lab") is shown[1]
+        watching.close()

@@ -150,7 +150,7 @@ def test_a_401_long_after_another_is_the_first_again(
         with server.changed:
             server.watches.append(EXPIRED_TOKEN)
             server.tell("end")
-            server.until(lambda: not server.following, "its end")
+            server.until(lambda: not server.watches, "its end and the next")
     server.until(lambda: server.following, "a stream")
     assert feed.refused is None
     assert sum("token" in cut for cut in feed.cuts) == 5
@@ -237,8 +237,28 @@ def test_an_event_from_before_is_no_news_and_no_truth(
     until(feed, lambda: server.asked("list") == 2)
     server.until(lambda: server.following, "a stream")
     assert [change for change, _, _ in seen(feed)] == ["GAP"]
-    assert "revision 101 on a stream that was to go on from 102" in feed.cuts[0]
+    assert "revision 101 on a stream that had come to 102" in feed.cuts[0]
     assert feed.outcome(phase("Flash"), feed.clock.deadline(0.01), "it").kind == "gap"
+
+
+def test_a_stream_that_goes_back_in_its_course_is_not_believed(
+    server: Scripted, start: Callable[[], Feed]
+) -> None:
+    """Taken in, its revisions would stand in another order than the cluster wrote them."""
+
+    def disordered(stream: Stream) -> None:
+        with server.changed:
+            first, second = server.write("a", "Flash"), server.write("b", "Running")
+        stream.event("ADDED", second)
+        stream.event("ADDED", first)
+        stream.hold()
+
+    server.watches.append(disordered)
+    feed = start()
+    until(feed, lambda: server.asked("list") == 2)
+    server.until(lambda: server.following, "a stream")
+    assert "revision 101 on a stream that had come to 102" in feed.cuts[0]
+    assert [change for change, _, _ in seen(feed)] == ["ADDED", "GAP", "ADDED"]
 
 
 def test_a_bookmark_that_goes_back_is_of_another_past(
@@ -256,7 +276,7 @@ def test_a_bookmark_that_goes_back_is_of_another_past(
     feed = start()
     until(feed, lambda: server.asked("list") == 2)
     server.until(lambda: server.following, "a stream")
-    assert "revision 100 on a stream that was to go on from 101" in feed.cuts[0]
+    assert "revision 100 on a stream that had come to 101" in feed.cuts[0]
     assert [gap.changed for gap in feed.history.gaps()] == [None]
 
 
