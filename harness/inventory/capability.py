@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from harness.inventory.models import Card, Lab
@@ -12,15 +12,26 @@ from harness.inventory.suggest import choice
 
 CARDS: tuple[str, ...] = get_args(Card)
 TERMS: tuple[str, ...] = (
+    "kubernetes",
+    "shell",
     "gpu",
     *(f"gpu={card}" for card in CARDS),
     "no-gpu",
+    "nvidia",
+    "modules",
     "storage=drbd",
+    "storage=pair",
+    "storage=quorum",
+    "disruption",
     "console",
     "ssh",
     "soak",
 )
 """Every need that can be written, in full."""
+PAIR = 2
+"""Replicas that have no majority, so that each side may go on alone."""
+QUORUM = 3
+"""Replicas of which two are a majority; 8.4 has two nodes and no quorum (lab/qemu_drbd.md)."""
 
 
 class NeedError(ValueError):
@@ -40,12 +51,16 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What one pool of one lab has.
+    """What one pool, or one set of guests, of one lab has.
 
-    ``gpu`` is the card's key, None without one; ``cards`` counts them for each worker; ``drbd``
-    is whether the system disk's StorageClass replicates through DRBD; ``console`` is a serial
-    console through KubeVirt; ``ssh`` is a hypervisor host that can be logged in to; ``soak`` is
-    whether the run's lane lets a node grow old, ``lane`` its name, "" for none.
+    ``shell`` is a way to its machines' operating system; ``gpu`` is the card's key, None without
+    one; ``cards`` counts them for each worker; ``nvidia`` is whether its machines load the NVIDIA
+    driver, a card's or the mini-lab's stub of it;
+    ``modules`` whether it calls for kernel modules; ``replicas`` are the copies that DRBD keeps of
+    its disks, 0 where it keeps none; ``console`` is a serial console; ``ssh`` is a hypervisor host
+    that can be logged in to; ``disruptable`` is whether the lab lets anybody cut its machines'
+    links and switch them off, ``disruption`` whether this run may; ``soak`` is whether the run's
+    lane lets a node grow old, ``lane`` its name, "" for none.
     """
 
     lab: str
@@ -53,9 +68,15 @@ class Capabilities:
     gpu: str | None
     cards: int
     storage_class: str
-    drbd: bool
+    replicas: int
     console: bool
     ssh: bool
+    kubernetes: bool = True
+    shell: bool = True
+    nvidia: bool = False
+    modules: bool = False
+    disruptable: bool = False
+    disruption: bool = False
     soak: bool = False
     lane: str = ""
 
@@ -76,19 +97,48 @@ def capabilities(lab: Lab, pool: str, *, lane: str = "") -> Capabilities:
 
     KeyError when the lab has no such pool.
     """
-    asked = lab.pools[pool]
     run = lab.lanes.get(lane)
+    soak = run is not None and run.soak is not None
+    if lab.kind == "qemu":
+        return replace(_of_guests(lab, pool), soak=soak, lane=lane)
+    asked = lab.pools[pool]
+    storage = lab.storage_classes[asked.storage_class]
     return Capabilities(
         lab=lab.name,
         pool=pool,
         gpu=asked.gpu,
         cards=asked.cards,
         storage_class=asked.storage_class,
-        drbd=lab.storage_classes[asked.storage_class].drbd,
+        replicas=storage.replicas if storage.drbd else 0,
         console=lab.console,
         ssh=lab.hands_out_keys or any(host.ssh is not None for host in lab.hosts),
-        soak=run is not None and run.soak is not None,
+        nvidia=asked.gpu is not None,
+        modules=asked.gpu is not None or bool(asked.kernel_modules),
+        disruptable=lab.hands_out_keys,
+        disruption=lab.hands_out_keys and run is not None and run.disruption,
+        soak=soak,
         lane=lane,
+    )
+
+
+def _of_guests(lab: Lab, name: str) -> Capabilities:
+    guests = lab.guests[name]
+    ours = guests.talos is None
+    return Capabilities(
+        lab=lab.name,
+        pool=name,
+        gpu=None,
+        cards=0,
+        storage_class="the guests' own",
+        replicas=guests.replicas if ours and guests.replicas > 1 else 0,
+        console=lab.console,
+        ssh=False,
+        kubernetes=False,
+        shell=ours,
+        nvidia=ours and guests.has_nvidia,
+        modules=ours and bool(guests.kernel_modules),
+        disruptable=True,
+        disruption=True,
     )
 
 
@@ -121,7 +171,7 @@ def match(needs: Sequence[Need], has: Capabilities) -> tuple[Missing, ...]:
 
 def pools_for(lab: Lab, needs: Sequence[Need]) -> tuple[str, ...]:
     """Names of the lab's pools that meet all ``needs``, in the inventory's order."""
-    return tuple(pool for pool in lab.pools if not match(needs, capabilities(lab, pool)))
+    return tuple(pool for pool in lab.sets if not match(needs, capabilities(lab, pool)))
 
 
 def _lack(need: Need, has: Capabilities) -> str:
@@ -129,9 +179,16 @@ def _lack(need: Need, has: Capabilities) -> str:
     run = f"lane {has.lane} of {lab}" if has.lane else f"a run of {lab} without a lane"
     disks = f"disks on {has.storage_class}, which does not use DRBD"
     answers = {
+        Need("kubernetes"): (has.kubernetes, f"{lab} has no Kubernetes cluster"),
+        Need("shell"): (has.shell, f"{pool} runs an image that nobody can log in to"),
         Need("gpu"): (has.gpu is not None, f"{pool} has no GPU, and one is needed"),
         Need("no-gpu"): (has.gpu is None, f"{pool} has a GPU ({has.gpu}), and none may be there"),
-        Need("storage", "drbd"): (has.drbd, f"{pool} has its {disks}"),
+        Need("nvidia"): (has.nvidia, f"{pool} has no NVIDIA driver, and one is needed"),
+        Need("modules"): (has.modules, f"{pool} calls for no kernel module"),
+        Need("storage", "drbd"): (has.replicas > 0, f"{pool} has its {disks}"),
+        Need("storage", "pair"): (has.replicas == PAIR, _no_pair(has)),
+        Need("storage", "quorum"): (has.replicas >= QUORUM, _no_quorum(has)),
+        Need("disruption"): (has.disruption, _no_disruption(has, run)),
         Need("console"): (has.console, f"{lab} gives no serial console"),
         Need("ssh"): (has.ssh, f"{lab} names no host with an SSH key"),
         Need("soak"): (has.soak, f"{run} has no soak, so no node grows old enough"),
@@ -141,3 +198,23 @@ def _lack(need: Need, has: Capabilities) -> str:
         answers[Need("gpu", card)] = (has.gpu == card, because)
     met, because = answers[need]
     return "" if met else because
+
+
+def _no_disruption(has: Capabilities, run: str) -> str:
+    who = run if has.disruptable else f"lab {has.lab}"
+    return f"{who} lets nobody cut a link, switch a machine off or reboot it"
+
+
+def _no_pair(has: Capabilities) -> str:
+    pool = f"pool {has.pool} of lab {has.lab}"
+    if has.replicas >= QUORUM:
+        return (
+            f"{pool} has {has.replicas} DRBD replicas, whose quorum keeps two from going on apart"
+        )
+    return f"{pool} has no two DRBD replicas"
+
+
+def _no_quorum(has: Capabilities) -> str:
+    if has.kubernetes:
+        return f"pool {has.pool} of lab {has.lab} has {has.replicas} DRBD replicas, 3 make a quorum"
+    return f"lab {has.lab} has DRBD 8.4, which knows no quorum and no third node"

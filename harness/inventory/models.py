@@ -10,13 +10,14 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from harness.inventory.part import Part
-from harness.inventory.references import slips
+from harness.inventory.references import NOT_OF_GUESTS, slips
 from harness.inventory.secrets import SecretRef
 from harness.inventory.shapes import (
     ClassName,
     Count,
     Duration,
     Flag,
+    Guest,
     HomePath,
     HostKey,
     Image,
@@ -30,6 +31,7 @@ from harness.inventory.shapes import (
     Rate,
     ResourceName,
     SchematicId,
+    Sha256,
     TalosVersion,
     TenantNamespace,
     Url,
@@ -45,6 +47,8 @@ CUDA_IMAGE = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0"
 CUDA_SUCCESS = "Test PASSED"
 JOIN_BUDGET = Duration("29m")
 """Upstream's own end-to-end budget for a node to join (lanes.md section 2)."""
+BOOT_LIMIT = Duration("70m")
+"""Uptime at which Talos gives up a boot that does not end (TAL pkg/machinery/constants)."""
 _RATE = (
     "Requests that all of a run together sends this cluster in a second, at most; 0 is no limit. "
     "If absent, 50, and no limit on a loopback address."
@@ -248,6 +252,44 @@ class Pool(Part):
         return (self.count or 1) if self.gpu else 0
 
 
+class DiskImage(Part):
+    """A disk image that is on the machine which runs the guests."""
+
+    path: HomePath = Field(description="The image's file: raw, or compressed with xz or zstd.")
+    sha256: Sha256 = Field(description="Checksum of that file; another file is refused.")
+
+
+class Guests(Part):
+    """A set of QEMU guests on the machine of the run: an operating system and no Kubernetes.
+
+    Their figures are those of the project's own guest image (docs/qemu.md).
+    """
+
+    replicas: Guest = Field(default=2, description="Guests in the set; 2 replicate a disk by DRBD.")
+    memory: Quantity = Field(default=Quantity("192Mi"), description="Memory of each guest.")
+    disk: Quantity = Field(
+        default=Quantity("64Mi"), description="Size of the disk that the guests replicate."
+    )
+    kernel_modules: tuple[KernelModule, ...] = Field(
+        default=(),
+        description="Modules that each guest loads at its boot, in this order. Those of the names "
+        "nvidia, nvidia_uvm, nvidia_modeset and nvidia_drm are the project's own stubs.",
+    )
+    boot_limit: Duration = Field(
+        default=BOOT_LIMIT,
+        description="Uptime that a guest must pass on one boot before that counts (70m on Talos).",
+    )
+    talos: DiskImage | None = Field(
+        default=None,
+        description="A Talos nocloud image to boot instead of the project's own. Not tried.",
+    )
+
+    @property
+    def has_nvidia(self) -> bool:
+        """Whether the guests load the NVIDIA driver's stub."""
+        return any(one.name == "nvidia" for one in self.kernel_modules)
+
+
 class Lane(Part):
     """A kind of run: what it asks, of which pools, for how long."""
 
@@ -261,17 +303,43 @@ class Lane(Part):
         default=None, description="Window that a node must stay on one boot (93m); none if absent."
     )
 
+    disruption: Flag = Field(
+        default=False,
+        description="true where a run may cut links, switch storage nodes off and reboot workers.",
+    )
+
     def asks(self, claim: str) -> bool:
         """Whether the lane asks the claim with this id."""
         return (self.claims is None or claim in self.claims) and claim not in self.exclude
 
 
+_OF_CLUSTERS = ("schematics", "storageClasses", "pools")
+
+
 class Lab(Part):
     """A place with clusters and hardware: the whole of an inventory file."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {
+                    "properties": {"kind": {"enum": ["twin", "cluster"]}},
+                    "required": [*_OF_CLUSTERS],
+                    "not": {"required": ["guests"]},
+                },
+                {
+                    "properties": {"kind": {"const": "qemu"}, "clock": {"const": "real"}},
+                    "required": ["guests"],
+                    "not": {"anyOf": [{"required": [key]} for key in NOT_OF_GUESTS]},
+                },
+            ]
+        }
+    )
+
     name: Name = Field(description="The lab's name; it marks leases and reports.")
-    kind: Literal["twin", "cluster"] = Field(
-        description="twin: the simulated lab that comes along. cluster: real clusters."
+    kind: Literal["twin", "cluster", "qemu"] = Field(
+        description="twin: the simulated lab that comes along. cluster: real clusters. qemu: the "
+        "mini-lab, real QEMU guests on the machine of the run."
     )
     description: Words | None = Field(default=None, description="One line for people.")
     clock: Literal["real", "virtual"] = Field(
@@ -304,21 +372,33 @@ class Lab(Part):
     )
     gpus: Mapping[Card, Gpu] = Field(default={}, description="Cards of this lab, by key.")
     schematics: Mapping[Name, Schematic] = Field(
-        min_length=1, description="Talos images of this lab, by a name of your choice."
+        default={}, min_length=1, description="Talos images of this lab, by a name of your choice."
     )
     storage_classes: Mapping[ClassName, StorageClass] = Field(
-        min_length=1, description="StorageClasses of the management cluster, by their own name."
+        default={},
+        min_length=1,
+        description="StorageClasses of the management cluster, by their own name.",
     )
-    pools: Mapping[Name, Pool] = Field(min_length=1, description="Worker pools, by name.")
+    pools: Mapping[Name, Pool] = Field(
+        default={}, min_length=1, description="Worker pools, by name."
+    )
+    guests: Mapping[Name, Guests] = Field(
+        default={}, min_length=1, description="Sets of QEMU guests, by name (kind qemu only)."
+    )
     lanes: Mapping[Name, Lane] = Field(default={}, description="Kinds of run, by name.")
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        wrong = slips(self.model_dump(mode="json"))
+        wrong = slips(self.model_dump(mode="json", exclude_unset=True))
         if wrong:
             text = "; ".join(map(str, wrong))
             raise PydanticCustomError("parts_misfit", "{text}", {"text": text})
         return self
+
+    @property
+    def sets(self) -> Mapping[str, Pool | Guests]:
+        """What scenarios run on, by name: worker pools, or sets of guests."""
+        return self.guests if self.kind == "qemu" else self.pools
 
     @property
     def hands_out_keys(self) -> bool:

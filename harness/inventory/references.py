@@ -15,6 +15,25 @@ from harness.inventory.suggest import choice
 Path = tuple[str | int, ...]
 Data = dict[str, Any]
 
+NOT_OF_GUESTS = (
+    "management",
+    "tenant",
+    "probeImage",
+    "cudaImage",
+    "cudaCommand",
+    "cudaSuccess",
+    "hosts",
+    "gpus",
+    "schematics",
+    "storageClasses",
+    "pools",
+)
+"""What a lab of QEMU guests has none of: there is no cluster."""
+_OF_CLUSTERS = (
+    ("schematics", "Talos images of this lab, by a name of your choice"),
+    ("storageClasses", "StorageClasses of the management cluster, by their own name"),
+    ("pools", "worker pools, by name"),
+)
 _OPEN = "nvidia-open-gpu-kernel-modules"
 _PROPRIETARY = "nonfree-kmod-nvidia"
 _OPEN_ONLY = frozenset({"gb202"})
@@ -38,6 +57,7 @@ def slips(data: Data, claims: Collection[str] | None = None) -> list[Slip]:
     ``claims`` are the known claim ids; without them the lanes' claims are not looked up.
     """
     checks: tuple[Callable[[Data], Iterator[Slip]], ...] = (
+        _kind,
         _access,
         _hosts,
         _cards,
@@ -60,6 +80,25 @@ def _parts(data: Data, key: str) -> Iterator[tuple[str, Data]]:
 def _items(data: Data, key: str) -> list[tuple[int, Any]]:
     value = data.get(key)
     return list(enumerate(value)) if isinstance(value, (list, tuple)) else []
+
+
+def _kind(data: Data) -> Iterator[Slip]:
+    """A lab has what its kind has, and nothing of another's."""
+    kind = data.get("kind")
+    if kind == "qemu":
+        if "guests" not in data:
+            yield Slip(("guests",), "nothing", "sets of QEMU guests, by name")
+        for key in NOT_OF_GUESTS:
+            if key in data:
+                yield Slip((key,), "what a cluster has", f"no {key} in a lab of kind qemu")
+        if data.get("clock") == "virtual":
+            yield Slip(("clock",), '"virtual"', "real: only a twin has virtual time")
+    elif kind in ("twin", "cluster"):
+        for key, what in _OF_CLUSTERS:
+            if key not in data:
+                yield Slip((key,), "nothing", what)
+        if "guests" in data:
+            yield Slip(("guests",), "QEMU guests", f"no guests in a lab of kind {kind}")
 
 
 def _access(data: Data) -> Iterator[Slip]:
@@ -172,12 +211,13 @@ def _text(value: Any) -> str:
 
 
 def _lanes(data: Data) -> Iterator[Slip]:
-    pools = data.get("pools")
+    table = "guests" if data.get("kind") == "qemu" else "pools"
+    pools = data.get(table)
     for name, lane in _parts(data, "lanes"):
         for index, pool in _items(lane, "pools"):
             if isinstance(pool, str) and isinstance(pools, dict) and pool not in pools:
                 path = ("lanes", name, "pools", index)
-                yield Slip(path, f'"{pool}"', f"a name in pools: {choice(pool, pools)}")
+                yield Slip(path, f'"{pool}"', f"a name in {table}: {choice(pool, pools)}")
 
 
 def _claims(data: Data, known: Collection[str]) -> Iterator[Slip]:

@@ -119,6 +119,9 @@ class Shape:
 Count = Annotated[int, Field(strict=True, ge=1, le=1000)]
 """A whole number from 1."""
 
+Guest = Annotated[int, Field(strict=True, ge=1, le=3)]
+"""A number of QEMU guests: three at most, as many as the switch between them has ports."""
+
 Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 """A TCP port."""
 
@@ -163,6 +166,11 @@ SchematicId = Annotated[
     Shape(r"[0-9a-f]{64}", "64 lowercase hexadecimal digits, as the image factory prints them"),
 ]
 """A Talos image-factory schematic: sha256 of its YAML."""
+
+Sha256 = Annotated[
+    str, Shape(r"[0-9a-f]{64}", "64 lowercase hexadecimal digits, as `sha256sum` prints them")
+]
+"""The SHA-256 of a file."""
 
 TalosVersion = Annotated[
     str,

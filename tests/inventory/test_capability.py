@@ -29,6 +29,12 @@ def test_a_pool_with_cards_has_a_gpu(small: dict[str, Any]) -> None:
         ("cards", "no-gpu", "pool cards of lab bench has a GPU (l40s), and none may be there"),
         ("plain", "storage=drbd", "its disks on local, which does not use DRBD"),
         ("cards", "ssh", "lab bench names no host with an SSH key"),
+        ("plain", "nvidia", "pool plain of lab bench has no NVIDIA driver, and one is needed"),
+        ("plain", "modules", "pool plain of lab bench calls for no kernel module"),
+        ("plain", "storage=pair", "pool plain of lab bench has no two DRBD replicas"),
+        ("cards", "storage=pair", "has 3 DRBD replicas, whose quorum keeps two from going on"),
+        ("plain", "storage=quorum", "has 0 DRBD replicas, 3 make a quorum"),
+        ("cards", "disruption", "lab bench lets nobody cut a link, switch a machine off"),
     ],
 )
 def test_each_missing_thing_has_its_sentence(
@@ -108,3 +114,53 @@ def test_any_text_is_a_need_or_a_need_error(text: str) -> None:
         assert str(parse_need(text)) in TERMS
     except NeedError as error:
         assert "allowed" in str(error)
+
+
+def test_only_a_lane_that_says_so_may_break_machines(small: dict[str, Any]) -> None:
+    del small["management"]
+    small["kind"] = "twin"
+    small["lanes"] = {"rough": {"pools": ["cards"], "disruption": True}}
+    lab, needs = Lab.model_validate(small), parse_needs(["disruption"])
+    assert match(needs, capabilities(lab, "cards", lane="rough")) == ()
+    [lack] = match(needs, capabilities(lab, "cards"))
+    assert "a run of lab bench without a lane lets nobody cut a link" in str(lack)
+
+
+GUESTS: dict[str, Any] = {
+    "name": "mini",
+    "kind": "qemu",
+    "clock": "real",
+    "guests": {"pair": {"kernelModules": [{"name": "nvidia"}]}, "one": {"replicas": 1}},
+    "lanes": {"long": {"pools": ["pair"], "soak": "30s"}},
+}
+
+
+def test_guests_have_an_operating_system_and_no_cluster() -> None:
+    lab = Lab.model_validate(GUESTS)
+    has = ("nvidia", "modules", "storage=drbd", "storage=pair", "console", "disruption")
+    assert missing(lab, "pair", *has) == ()
+    lacks = missing(lab, "pair", "kubernetes", "gpu", "storage=quorum", "soak")
+    assert [str(lack) for lack in lacks] == [
+        "lab mini has no Kubernetes cluster",
+        "pool pair of lab mini has no GPU, and one is needed",
+        "lab mini has DRBD 8.4, which knows no quorum and no third node",
+        "a run of lab mini without a lane has no soak, so no node grows old enough",
+    ]
+    assert match(parse_needs(["soak"]), capabilities(lab, "pair", lane="long")) == ()
+
+
+def test_a_guest_alone_replicates_nothing() -> None:
+    lab = Lab.model_validate(GUESTS)
+    assert [lack.need for lack in missing(lab, "one", "storage=drbd", "nvidia", "modules")] == [
+        "storage=drbd",
+        "nvidia",
+        "modules",
+    ]
+
+
+def test_a_talos_image_is_not_ours_to_look_into() -> None:
+    image = {"path": "/images/talos.raw.xz", "sha256": "ab" * 32}
+    guests = {"pair": {"talos": image, "kernelModules": [{"name": "nvidia"}]}}
+    lab = Lab.model_validate({**GUESTS, "guests": guests})
+    needs = ("shell", "modules", "nvidia", "storage=drbd")
+    assert [lack.need for lack in missing(lab, "pair", *needs)] == list(needs)

@@ -254,7 +254,7 @@ def test_any_mutation_loads_or_tells_its_problems(
         assert problem.found
         assert problem.allowed
     if not problems:
-        assert load(path).pools
+        assert load(path).sets
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=6)

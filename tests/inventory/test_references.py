@@ -24,6 +24,13 @@ def set_in(data: Any, path: str, value: Any) -> None:
     [
         ({"management": None}, "management", "kubeconfig and context"),
         ({"clock": "virtual"}, "clock", "only a twin"),
+        ({"schematics": None}, "schematics", "Talos images of this lab"),
+        ({"pools": None}, "pools", "worker pools, by name"),
+        ({"guests": {"a": {}}}, "guests", "no guests in a lab of kind cluster"),
+        ({"kind": "qemu"}, "guests", "sets of QEMU guests"),
+        ({"kind": "qemu", "guests": {"cards": {}}}, "pools", "no pools in a lab of kind qemu"),
+        ({"kind": "qemu", "guests": {"a": {}}}, "lanes.nightly.pools[0]", "a name in guests: a"),
+        ({"kind": "qemu", "guests": {"a": {"replicas": 4}}}, "guests.a.replicas", "3"),
         (
             {"management.clockUrl": "http://127.0.0.1:1"},
             "management.clockUrl",
