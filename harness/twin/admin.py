@@ -2,13 +2,16 @@
 
 Plain HTTP on loopback, beside the Kubernetes APIs and never part of them:
 ``POST /clock/settle``, ``POST /clock/advance?until=EPOCH[&run=all]``, ``GET /state``,
-``POST /faults/NAME``, ``GET /requests``, and ``POST``, ``GET`` and ``DELETE /chaos``. A refusal
-is a sentence with status 400 (what was asked makes no sense), 404 (no such fault), 409 (the fault
-does not fit the lab as it is) or 500 (the simulated lab failed; the sentence says at what).
+``POST /faults/NAME``, ``GET /requests``, ``POST``, ``GET`` and ``DELETE /chaos``, ``GET /power``,
+``POST /power/HOST``, ``GET`` and ``POST /links``. A refusal is a sentence with status 400 (what was
+asked makes no sense), 404 (no such fault, or host), 409 (it does not fit the lab as it is) or 500
+(the simulated lab failed; the sentence says at what).
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import math
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -22,6 +25,7 @@ from harness.twin.chaosport import ChaosPort
 from harness.twin.engine import Engine
 from harness.twin.faults.catalogue import UnknownFault
 from harness.twin.pace import LATEST, Pace, WorldFailed
+from harness.twin.powerport import PowerPort
 
 _LAST_WORD = 0.5  # real seconds that an advance under way may still take when the twin ends
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -40,6 +44,7 @@ class Admin:
         describe: Callable[[], dict[str, Any]],
         plant: Callable[[str], None],
         requests: RequestLog,
+        power: PowerPort | None = None,
     ) -> None:
         self._engine = engine
         self._servers = servers
@@ -48,6 +53,7 @@ class Admin:
         self._describe = describe
         self._plant = plant
         self._requests = requests
+        self._power = power
         self._runner: web.AppRunner | None = None
         self.url = ""
 
@@ -60,6 +66,8 @@ class Admin:
         app.router.add_post("/faults/{name}", self._fault)
         app.router.add_get("/requests", self._request_log)
         ChaosPort(self._servers).add_to(app)
+        if self._power is not None:
+            self._power.add_to(app)
         # who gives up waiting for an advance ends it
         self._runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, shutdown_timeout=_LAST_WORD
@@ -75,25 +83,34 @@ class Admin:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    def _moment(self) -> web.Response:
+    async def _moment(self) -> web.Response:
         for server in self._servers:
             server.bookmark()
+        await self._flush()
         return web.json_response({"now": self._engine.now, "revision": self._revision()})
 
     async def _settle(self, _: web.Request) -> web.Response:
         # what the last write set off at this very moment happens before anybody looks
         self._pace.move(self._engine.now)
-        return self._moment()
+        return await self._moment()
 
     async def _advance(self, request: web.Request) -> web.Response:
         until = _moment_asked(request)
         if request.query.get("run") == "all":
             await self._pace.glide(until)
-            return self._moment()
+            return await self._moment()
         # in one go: a request that came in between would make two equal runs differ
         before = self._deliveries()
         self._pace.move(until, stop=lambda: self._deliveries() != before)
-        return self._moment()
+        return await self._moment()
+
+    async def _flush(self) -> None:
+        """Whoever is told the time has been sent what programs wrote until then, unless it reads
+        nothing."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORD):
+                for server in self._servers:
+                    await server.flushed()
 
     def _deliveries(self) -> int:
         return sum(server.deliveries for server in self._servers)

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from harness.twin.chaosport import in_force
 from harness.twin.engine import Engine
 from harness.twin.faults.catalogue import UnknownFault, plant
 from harness.twin.pace import Pace, run_by_itself
+from harness.twin.powerport import PowerPort
 from harness.twin.process import TOLD
 from harness.twin.sshd import Door, HostDoors
 from harness.twin.world import hypervisors
@@ -38,6 +39,8 @@ from harness.twin.world.world import MANAGEMENT, TENANT_PREFIX, World
 _ENDED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SHOWN_EVENTS = 20
 SSH_KEY = "id_ed25519"
+_STANDS_STILL = 120.0
+"""Virtual seconds that pass at most while somebody waits for a program that stands still in I/O."""
 
 
 class CannotStart(Exception):
@@ -109,6 +112,7 @@ class Twin:
                 version=KUBERNETES if name == MANAGEMENT else VERSION,
                 watch_lifetime=self.options.watch_lifetime,
                 seed=self.options.seed,
+                let_pass=self._let_pass,
             )
             self.servers[name] = server
             await _listen(server, self.options.port if name == MANAGEMENT else 0)
@@ -121,6 +125,7 @@ class Twin:
             describe=self.describe,
             plant=self._plant,
             requests=self.requests,
+            power=PowerPort(self.world, self.pace),
         )
         await self.admin.start()
         self._doors = self._hosts.open()
@@ -151,6 +156,9 @@ class Twin:
                 for when, what in self.engine.pending()[:_SHOWN_EVENTS]
             ],
         }
+
+    def _let_pass(self, until: Callable[[], bool]) -> None:
+        self.pace.move(self.engine.now + _STANDS_STILL, stop=until)
 
     def _plant(self, fault: str) -> None:
         self.pace.do(lambda: plant(self.world, fault), refusals=(UnknownFault, ApiError))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import select
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 TOLD = "twin.json"
 """The file in a running twin's directory that says where it is."""
+_PATIENCE = 60.0  # real seconds for an answer of the admin port
 # The twin connects to nobody, and reading the system's certificates takes a tenth of a second of
 # each start: the HTTP library does it when it is imported.
 NO_TRUST_STORE = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
@@ -77,6 +80,102 @@ def _not_told(directory: Path, why: str) -> TwinFailed:
         f"no running twin in {directory}, {TOLD} cannot be read ({why}); "
         "start one with `hil twin up`"
     )
+
+
+Refusal = Callable[[str, str, str], Exception]
+"""Makes an error of what was tried, what was seen, and what to do."""
+
+
+def _failed(tried: str, saw: str, do: str) -> Exception:
+    return TwinFailed(f"could not {tried}: {saw}; {do}")
+
+
+@dataclass(frozen=True, slots=True)
+class TwinPower:
+    """The power of one of a running twin's hypervisors, by its admin port.
+
+    Methods and what is true when they return: as of a machine's power in `harness.reach`. An order
+    that the twin refuses, or does not hear, raises what ``refusal`` makes of it.
+    """
+
+    clock_url: str
+    host: str
+    refusal: Refusal = _failed
+
+    def reset(self) -> None:
+        """Press the reset button; refused where the machine is off."""
+        self._order("reset")
+
+    def off(self) -> None:
+        """Pull the plug."""
+        self._order("off")
+
+    def on(self) -> None:
+        """Switch on: a cold start, which takes the lab's time."""
+        self._order("on")
+
+    def pause(self) -> None:
+        """Have the machine stand still; refused where it runs virtual machines."""
+        self._order("pause")
+
+    def resume(self) -> None:
+        """Let a paused machine go on."""
+        self._order("resume")
+
+    def nmi(self) -> None:
+        """Refused: these machines take no interrupt from outside."""
+        tried = f"inject an NMI into {self.host}"
+        raise self.refusal(tried, "the twin's hypervisors do not model it", "reset it instead")
+
+    def _order(self, order: str) -> None:
+        path, tried = f"/power/{quote(self.host)}", f"have {self.host} {order}"
+        _post(self.clock_url, path, {"do": order}, tried, self.refusal)
+
+
+@dataclass(frozen=True, slots=True)
+class TwinLink:
+    """The wires on which a running twin's hypervisors replicate, by its admin port.
+
+    Methods as of a link in `harness.reach`; refusals as of `TwinPower`.
+    """
+
+    clock_url: str
+    refusal: Refusal = _failed
+
+    def cut(self, a: str, b: str, *, carrier: bool = False) -> None:
+        """Cut the wire between two hosts, both ways."""
+        self._do(f"cut the link between {a} and {b}", do="cut", a=a, b=b, carrier=carrier)
+
+    def lose(self, a: str, b: str, share: float) -> None:
+        """Lose a share of the frames from ``a`` to ``b``."""
+        self._do(f"lose frames from {a} to {b}", do="lose", a=a, b=b, share=share)
+
+    def delay(self, a: str, b: str, seconds: float) -> None:
+        """Deliver each frame from ``a`` to ``b`` so much later."""
+        self._do(f"delay frames from {a} to {b}", do="delay", a=a, b=b, seconds=seconds)
+
+    def heal(self) -> None:
+        """Everything as it was, on every wire."""
+        self._do("heal the links", do="heal")
+
+    def _do(self, tried: str, **asked: Any) -> None:
+        _post(self.clock_url, "/links", asked, tried, self.refusal)
+
+
+def _post(url: str, path: str, sent: Mapping[str, Any], tried: str, refusal: Refusal) -> None:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=_PATIENCE)
+    try:
+        connection.request("POST", path, json.dumps(sent))
+        answer = connection.getresponse()
+        body = answer.read().decode(errors="replace")
+    except (OSError, http.client.HTTPException) as gone:
+        why = str(gone) or type(gone).__name__
+        raise refusal(tried, f"the twin does not answer ({why})", "start it anew") from gone
+    finally:
+        connection.close()
+    if answer.status != http.HTTPStatus.OK:
+        raise refusal(tried, f"the twin says: {body[:1000]}", "see `hil twin state`")
 
 
 class TwinProcess:

@@ -1,7 +1,8 @@
-"""What running a program in a container came to."""
+"""What running a program in a container came to, or a program that is still running."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -20,3 +21,20 @@ class ExecResult:
     exit_code: int
     error: str = ""
     dropped: bool = False
+
+
+Heard = Callable[[bytes], None]
+Ended = Callable[[ExecResult], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A program that takes the lab's time.
+
+    ``follow(heard, ended)`` hands over what it writes to its stdout, from its start on, and once
+    how it ended, with what is left of its output; it returns how to listen no more.
+    ``uninterruptible``: no signal ends it.
+    """
+
+    follow: Callable[[Heard, Ended], Callable[[], None]]
+    uninterruptible: bool = False

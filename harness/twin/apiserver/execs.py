@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from aiohttp import WSMsgType, web
 
 from harness.twin.apiserver import consoles, followedlogs
 from harness.twin.apiserver.errors import ApiError
-from harness.twin.apiserver.execresult import ExecResult
+from harness.twin.apiserver.execresult import ExecResult, Running
 from harness.twin.apiserver.queries import Query, boolean, parse, repeated
 from harness.twin.apiserver.resources import Obj
 from harness.twin.apiserver.routing import Target
+from harness.twin.apiserver.runningexecs import RunningExecs
 from harness.twin.apiserver.store import Store
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
@@ -28,12 +29,16 @@ _MOST_STDIN = 64 * 1024 * 1024  # bytes in one message
 _END_OF_INPUT = b"\x04"  # what a terminal sends for the end of its input
 
 
+LetPass = Callable[[Callable[[], bool]], None]
+"""Lets the lab's time pass until something is so, or for as long as one waits for a program."""
+
+
 class Backend(consoles.Backend, followedlogs.Backend, Protocol):
     """What a cluster does beyond storing objects; given by the world."""
 
     def exec(
         self, namespace: str, pod: str, container: str, argv: list[str], stdin: bytes
-    ) -> ExecResult:
+    ) -> ExecResult | Running:
         """Runs a program in a container. May raise ApiError."""
 
     def reads_stdin(self, argv: list[str]) -> bool:
@@ -76,9 +81,11 @@ def _check_started(pod: Obj, container: str) -> None:
 class Containers:
     """Exec and logs of one cluster's pods."""
 
-    def __init__(self, store: Store, backend: Backend) -> None:
+    def __init__(self, store: Store, backend: Backend, let_pass: LetPass | None = None) -> None:
         self._store = store
         self._backend = backend
+        self._let_pass = let_pass
+        self.running = RunningExecs()
 
     def logs(self, target: Target, query: Query) -> bytes:
         """The log a request asks for, up to now."""
@@ -120,10 +127,35 @@ class Containers:
         else:
             data = await _read_stdin(socket, terminal=command.tty) if stdin else b""
             if data is not None:
-                messages = self._run(target, command, data)
-                await _send(socket, messages, harm)
+                await self._serve(socket, target, command, data, harm)
         await socket.close()
         return socket
+
+    async def _serve(
+        self,
+        socket: web.WebSocketResponse,
+        target: Target,
+        command: Execution,
+        data: bytes,
+        harm: Harm | None,
+    ) -> None:
+        """Runs the program and sends what it wrote and how it ended."""
+        try:
+            result = self._backend.exec(
+                target.namespace, target.name, command.container, list(command.argv), data
+            )
+        except ApiError as refused:
+            await _send(socket, [_status(refused.status())], harm)
+            return
+        if not isinstance(result, ExecResult) and result.uninterruptible and self._let_pass:
+            result = _waited(result, self._let_pass)
+        if isinstance(result, ExecResult):
+            await _send(socket, command.messages(result), harm)
+            return
+        most = None if harm is None else harm.after
+        whole = await self.running.serve(socket, result, command.output, command.messages, most)
+        if harm is not None and not whole:
+            await harm.strike()
 
     def _upgrade(self, request: web.BaseRequest) -> web.WebSocketResponse:
         if request.headers.get("Upgrade", "").lower() != "websocket":
@@ -141,26 +173,26 @@ class Containers:
             protocols=(protocol,), compress=False, max_msg_size=_MOST_STDIN
         )
 
-    def _run(self, target: Target, command: Execution, data: bytes) -> list[bytes]:
-        """Runs the program; what it wrote and how it ended, as messages."""
-        try:
-            result = self._backend.exec(
-                target.namespace, target.name, command.container, list(command.argv), data
-            )
-        except ApiError as refused:
-            return [_status(refused.status())]
-        messages: list[bytes] = []
-        if command.stdout:
-            messages += _cut(_STDOUT, result.stdout + (result.stderr if command.tty else b""))
-        if command.stderr and not command.tty:
-            messages += _cut(_STDERR, result.stderr)
-        return messages if result.dropped else [*messages, _status(exit_status(result))]
-
     def _pod(self, target: Target) -> Obj:
         pod = self._store.get(target.resource, target.namespace, target.name)
         if not (pod.get("spec") or {}).get("nodeName"):
             raise ApiError(400, f"pod {target.name} does not have a host assigned")
         return pod
+
+
+def _waited(program: Running, let_pass: LetPass) -> ExecResult:
+    """What a program that stands still in I/O comes to, or nothing where it goes on to do so.
+
+    Who waits for such a program can do nothing else, so nobody else will have time pass for it.
+    """
+    wrote: list[bytes] = []
+    ended: list[ExecResult] = []
+    stop = program.follow(wrote.append, ended.append)
+    let_pass(lambda: bool(ended))
+    stop()
+    if not ended:
+        return ExecResult(b"".join(wrote), b"", 0, dropped=True)
+    return replace(ended[0], stdout=b"".join(wrote) + ended[0].stdout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +213,17 @@ class Execution:
     stdout: bool
     stderr: bool
     tty: bool
+
+    def output(self, data: bytes) -> list[bytes]:
+        """What a program wrote to its stdout, as messages."""
+        return list(_cut(_STDOUT, data)) if self.stdout else []
+
+    def messages(self, result: ExecResult) -> list[bytes]:
+        """What a program wrote and how it ended, as messages."""
+        found = self.output(result.stdout + (result.stderr if self.tty else b""))
+        if self.stderr and not self.tty:
+            found += _cut(_STDERR, result.stderr)
+        return found if result.dropped else [*found, _status(exit_status(result))]
 
     @classmethod
     def read(cls, pod: Obj, query_string: str) -> Execution:

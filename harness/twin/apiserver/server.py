@@ -19,7 +19,7 @@ from harness.twin.apiserver.connections import Connections
 from harness.twin.apiserver.consoles import Consoles
 from harness.twin.apiserver.errors import ApiError
 from harness.twin.apiserver.execresult import ExecResult
-from harness.twin.apiserver.execs import Backend, Containers, Harm
+from harness.twin.apiserver.execs import Backend, Containers, Harm, LetPass
 from harness.twin.apiserver.followedlogs import FollowedLogs
 from harness.twin.apiserver.front import Ask, Front
 from harness.twin.apiserver.negotiation import form
@@ -46,6 +46,8 @@ class ApiServer:
     With ``watch_lifetime`` (real seconds, 0: for ever) a watch that asked for no time of its own
     ends by itself, in good order, somewhere between that and twice that, as
     ``--min-request-timeout`` has it in a real server (1800 s there). ``seed`` draws where.
+
+    ``let_pass`` lets the lab's time pass while somebody waits for a program that stands still.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class ApiServer:
         version: str = VERSION,
         watch_lifetime: float = 0,
         seed: int = 1,
+        let_pass: LetPass | None = None,
     ) -> None:
         self.store = store
         self.port = 0
@@ -70,7 +73,7 @@ class ApiServer:
         self._expired = False
         self._lifetimes = lifetimes(watch_lifetime, f"{seed} {store.name}")
         self._access = Access(store)
-        self._containers = Containers(store, backend)
+        self._containers = Containers(store, backend, let_pass)
         self._consoles = Consoles(backend)
         self._followed = FollowedLogs(store, backend)
         self._front = Front(
@@ -105,6 +108,7 @@ class ApiServer:
             watch.end()
         self._consoles.close()
         self._followed.close()
+        self._containers.running.close()
         self._stuck.release()
         self._server.pre_shutdown()
         await self._server.shutdown(1.0)
@@ -121,8 +125,13 @@ class ApiServer:
     @property
     def deliveries(self) -> int:
         """How much was put on open streams so far: watch events (not bookmarks), console output,
-        followed log lines."""
-        return self._watches.deliveries + self._consoles.deliveries + self._followed.deliveries
+        followed log lines, output of programs that run on."""
+        streams = (self._watches, self._consoles, self._followed, self._containers.running)
+        return sum(stream.deliveries for stream in streams)
+
+    async def flushed(self) -> None:
+        """Wait until the clients of running programs were sent what there is."""
+        await self._containers.running.flushed()
 
     @property
     def watches(self) -> tuple[Watch, ...]:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from harness.twin.faults import evidence, images, operator, placement, rendering, rolling
+from harness.twin.faults import (
+    boots,
+    evidence,
+    images,
+    operator,
+    placement,
+    rendering,
+    rolling,
+    storage,
+)
 from harness.twin.faults.model import Fault
 
 if TYPE_CHECKING:
@@ -13,7 +22,16 @@ if TYPE_CHECKING:
 
 FAULTS: dict[str, Fault] = {
     fault.id: fault
-    for family in (placement, rendering, images, rolling, operator, evidence)
+    for family in (
+        placement,
+        rendering,
+        images,
+        boots,
+        rolling,
+        operator,
+        evidence,
+        storage,
+    )
     for fault in family.FAULTS
 }
 

@@ -28,6 +28,7 @@ NO_GUEST = frozenset(
         "host-driver-accepted",
         "modules-live",
         "no-roll",
+        "reboots-told",
         "uptime",
     }
 )

@@ -54,11 +54,11 @@ FAULTS = (
     Fault(
         id="unexpected-pool-roll",
         sentence="A platform upgrade renders another configuration for pools with cards.",
-        seen="templates of other names, Machines replaced; of the worker that was watched nothing "
-        "is left to tell an uptime of",
+        seen="templates of other names, Machines replaced: the worker whose boot was watched is no "
+        "more",
         wrong_diagnosis="a regression of how disks are made",
-        breaks=frozenset({"no-roll"}),
-        blinds=frozenset({"uptime"}),
+        breaks=frozenset({"no-roll", "uptime"}),
+        blinds=frozenset({"reboots-told"}),
         where=GPU_POOLS,
         edit=_upgrade_when_forced,
         source="S-KM",

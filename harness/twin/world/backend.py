@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.twin.apiserver.errors import ApiError
-from harness.twin.apiserver.execresult import ExecResult
+from harness.twin.apiserver.execresult import ExecResult, Running
 from harness.twin.apiserver.queries import boolean, number
 from harness.twin.world import consoles
 from harness.twin.world.world import World
@@ -23,7 +23,7 @@ class ClusterBackend:
 
     def exec(
         self, namespace: str, pod: str, container: str, argv: list[str], stdin: bytes
-    ) -> ExecResult:
+    ) -> ExecResult | Running:
         """Run a program in a container. Raises ApiError."""
         return self.world.exec(self.cluster, namespace, pod, container, argv, stdin)
 

@@ -351,7 +351,7 @@ class DataVolumes:
                 "spec": {
                     "capacity": {"storage": size},
                     "accessModes": modes,
-                    "volumeMode": claim["spec"]["volumeMode"],
+                    "volumeMode": claim["spec"].get("volumeMode", "Filesystem"),
                     "storageClassName": klass["metadata"]["name"],
                     "persistentVolumeReclaimPolicy": klass.get("reclaimPolicy", "Delete"),
                     "csi": {"driver": klass["provisioner"], "volumeHandle": name},

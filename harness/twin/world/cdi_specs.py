@@ -2,7 +2,9 @@
 
 Which files count, which names are valid and what makes a device unresolvable: CDI ``pkg/cdi``
 (cache.go, spec.go, version.go) as containerd 2.1 carries it; lab/captures/cdi_host_podman43_runc.
-A file that is no valid spec is left out, and so is a device that two files define.
+A file that is no valid spec is left out, and so is a device that two files define. What podman
+4.3.1 was seen to do with it too: a key that nobody knows and a device that brings nothing spoil the
+whole file, a name may be any scalar, and both endings are read as YAML, which JSON is.
 """
 
 from __future__ import annotations
@@ -17,8 +19,13 @@ import yaml
 
 DIRECTORY = "/run/cdi"
 """The only directory of Talos' containerd (gpu_path.md section 6)."""
-_VERSIONS = ("0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0")
+_VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0")
 _KIND = re.compile(r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?")
+_KEYS = frozenset({"cdiVersion", "kind", "annotations", "devices", "containerEdits"})
+_DEVICE_KEYS = frozenset({"name", "annotations", "containerEdits"})
+_EDIT_KEYS = frozenset(
+    {"env", "deviceNodes", "netDevices", "hooks", "mounts", "intelRdt", "additionalGids"}
+)
 _DEVICE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -109,14 +116,16 @@ def resolve(files: Mapping[str, bytes], names: Iterable[str]) -> Edits:
 
 
 def _document(path: str, content: bytes) -> Any:
+    if not path.endswith((".json", ".yaml")):
+        raise _Invalid
     try:
-        if path.endswith(".json"):
-            return json.loads(content)
-        if path.endswith(".yaml"):
-            return yaml.load(content, Loader=_LOADER)
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        pass  # it may be YAML all the same
+    try:
+        return yaml.load(content, Loader=_LOADER)
     except (ValueError, yaml.YAMLError, RecursionError) as broken:
         raise _Invalid from broken
-    raise _Invalid
 
 
 def _spec(document: Any) -> Spec:
@@ -125,12 +134,17 @@ def _spec(document: Any) -> Spec:
     kind = document.get("kind")
     if not isinstance(kind, str) or not _KIND.fullmatch(kind):
         raise _Invalid
+    _known(document, _KEYS)
     devices: dict[str, Edits] = {}
     for one in _rows(document.get("devices")):
-        name = one.get("name")
-        if not isinstance(name, str) or not _DEVICE.fullmatch(name) or name in devices:
+        _known(one, _DEVICE_KEYS)
+        name = _name(one.get("name"))
+        edits = one.get("containerEdits")
+        if not _DEVICE.fullmatch(name) or name in devices:
             raise _Invalid
-        devices[name] = _edits(one.get("containerEdits"))
+        if not isinstance(edits, dict) or not any(edits.values()):
+            raise _Invalid  # it brings nothing
+        devices[name] = _edits(edits)
     if not devices:
         raise _Invalid
     return Spec(kind, _edits(document.get("containerEdits")), devices)
@@ -141,6 +155,7 @@ def _edits(value: Any) -> Edits:
         return Edits()
     if not isinstance(value, dict):
         raise _Invalid
+    _known(value, _EDIT_KEYS)
     env = value.get("env") or []
     if not isinstance(env, list) or not all(isinstance(one, str) and "=" in one for one in env):
         raise _Invalid
@@ -153,6 +168,18 @@ def _edits(value: Any) -> Edits:
     )
     hooks = tuple(Hook(_path(one, "hookName"), _path(one, "path")) for one in _rows(value, "hooks"))
     return Edits(tuple(env), nodes, mounts, hooks)
+
+
+def _known(row: dict[Any, Any], keys: frozenset[str]) -> None:
+    if not keys.issuperset(row):
+        raise _Invalid
+
+
+def _name(value: Any) -> str:
+    """A device's name; YAML's numbers and truth values are turned to text, as the library does."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, str | int | float) else ""
 
 
 def _rows(value: Any, key: str = "") -> list[dict[str, Any]]:

@@ -133,6 +133,7 @@ def _machine(container: Container, guest: Guest, seen: Filesystem) -> small.Mach
         hostname=container.hostname,
         programs=own,
         unloadable=stuck,
+        writes=host.writes if container.privileged else {},
         coreutils=container.image.userland == container_images.COREUTILS,
     )
     return machine

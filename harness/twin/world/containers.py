@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.errors import ApiError
-from harness.twin.apiserver.execresult import ExecResult
-from harness.twin.world import container_programs
+from harness.twin.apiserver.execresult import ExecResult, Running
+from harness.twin.world import container_programs, satellites
 from harness.twin.world.launcher import CONSOLE_LOG
 from harness.twin.world.objects import Obj, deep, labels_of
 
@@ -35,9 +35,13 @@ def check_running(pod: Obj, container: str) -> str:
     raise ApiError(500, f'unable to upgrade connection: container not found ("{chosen}")')
 
 
-def run_on_host(world: World, pod: Obj, container: str, argv: list[str]) -> ExecResult:
-    """A program in a pod of the management cluster: ``env`` and ``printenv`` are there."""
+def run_on_host(world: World, pod: Obj, container: str, argv: list[str]) -> ExecResult | Running:
+    """A program in a pod of the management cluster: ``env`` and ``printenv`` are there, and in a
+    satellite what `satellites` has."""
+    world.power.check_answers(pod["spec"]["nodeName"])
     chosen = check_running(pod, container)
+    if satellites.is_satellite(pod):
+        return world.satellites.run(pod, argv)
     environment = {**_COMMON, "HOSTNAME": pod["metadata"]["name"], **world.hosts.environment(pod)}
     if labels_of(pod).get("kubevirt.io") != "virt-launcher" or chosen != "compute":
         environment = {**_COMMON, "HOSTNAME": pod["metadata"]["name"]}
@@ -85,6 +89,7 @@ def log_of(world: World, pod: Obj, container: str, *, previous: bool = False) ->
     for workers in world.workers.values():
         if workers.guest_of(deep(pod, "spec", "nodeName") or "") is not None:
             return workers.logs.read(pod, container, previous=previous)
+    world.power.check_answers(deep(pod, "spec", "nodeName") or "")
     lines = world.hosts.logs.get(pod["metadata"]["uid"], [])
     return "".join(f"{line}\n" for line in lines).encode()
 

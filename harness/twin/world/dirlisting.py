@@ -42,7 +42,7 @@ def _described(entry: Entry) -> tuple[str, int, str]:
         case Directory():
             return "d", entry.mode, "0"
         case Device():
-            return "c", entry.mode, f"{entry.major:>4}, {entry.minor:>3}"
+            return "b" if entry.block else "c", entry.mode, f"{entry.major:>4}, {entry.minor:>3}"
         case Link():
             return "l", 0o777, str(len(entry.target))
         case File():

@@ -30,11 +30,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A character device."""
+    """A character device, or a block device."""
 
     major: int
     minor: int
     mode: int = 0o666
+    block: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from functools import partial
 
 from harness.twin.apiserver.execresult import ExecResult
 from harness.twin.engine import Engine, Timer
-from harness.twin.world import cdi_gen, machineconfig, nvidia_smi, programs
+from harness.twin.world import cdi_gen, machineconfig, nvidia_smi, panics, programs
 from harness.twin.world.container_images import ContainerImage
 from harness.twin.world.hostroot import HostRoot
 from harness.twin.world.images import Image
@@ -76,12 +76,15 @@ class Guest:
         self._on_kubelet: Callable[[], None] = _nothing
         self._on_reboot: Callable[[], None] = _nothing
         self._pulled = False
+        self._hunger: list[float] = []
+        self.repeats_boot_id, self._last_boot = False, ""
         self._specs: ModuleSpecs | None = None
         self._sequence: BootSequence | None = None
         self.kernel = Kernel(image, hostname, lambda: engine.now, self._print_line)
         if kind == "nocloud":
             line = self.kernel.command_line
             self.kernel.command_line = line.replace("=openstack", "=nocloud")
+        self._memory = self.kernel.mem_available_kib
         self.root = HostRoot(self.kernel, image)
         self.services = Services(engine, rng, self._log, self._exists)
         self.services.on_up.append(self._service_up)
@@ -163,7 +166,85 @@ class Guest:
             dmesg=self.kernel.dmesg,
             date=self._moment().strftime("%b %e %H:%M"),
             host_program=self._host_program,
+            writes=self._writes(),
         )
+
+    def _writes(self) -> dict[str, Callable[[bytes], ExecResult]]:
+        """Files that root may write to, with what that does."""
+        settings = {
+            f"/proc/sys/kernel/{name}": partial(self._set, name) for name in self.kernel.settings
+        }
+        return {
+            **settings,
+            "/proc/sysrq-trigger": self._sysrq,
+            "/dev/ttyS0": self._print,
+            "/dev/console": self._print,
+        }
+
+    def _set(self, name: str, data: bytes) -> ExecResult:
+        text = data.decode("ascii", "replace").strip()
+        if not text.removeprefix("-").isdigit():
+            return ExecResult(b"", b"sh: write error: Invalid argument\n", 1)
+        self.kernel.settings[name] = int(text)
+        return ExecResult(b"", b"", 0)
+
+    def _print(self, data: bytes) -> ExecResult:
+        for line in data.decode("utf-8", "replace").splitlines():
+            self._print_line(line)
+        return ExecResult(b"", b"", 0)
+
+    def _sysrq(self, data: bytes) -> ExecResult:
+        """What the kernel does at once on a letter; of a machine that goes down nobody is told."""
+        letter = data[:1]
+        if letter == b"b":
+            self.kernel.log("sysrq: Resetting")
+            self._restart(0.0)
+            return ExecResult(b"", b"", 0, dropped=True)
+        if letter == b"c":
+            self.kernel.log("sysrq: Trigger a crash")
+            self.panic("sysrq triggered crash", "sh")
+            return ExecResult(b"", b"", 0, dropped=True)
+        self.kernel.log(
+            "sysrq: HELP : loglevel(0-9) reboot(b) crash(c) show-memory-usage(m) sync(s)"
+        )
+        return ExecResult(b"", b"", 0)
+
+    def panic(self, why: str, task: str) -> None:
+        """The kernel panics, and starts anew after what /proc/sys/kernel/panic says."""
+        for line in panics.lines(why, task, self.kernel_version):
+            self.kernel.log(line)
+        seconds = self.kernel.settings["panic"]
+        if seconds > 0:
+            self.kernel.log(f"Rebooting in {seconds} seconds..")
+            self._restart(float(seconds))
+            return
+        self.kernel.log(f"---[ end Kernel panic - not syncing: {why} ]---")
+        self._go_down("off")
+        self._on_reboot()
+
+    def run_out_of_memory(self, uptimes: Sequence[float]) -> None:
+        """Memory is out at these uptimes, one for each boot with a kubelet to come."""
+        self._hunger = list(uptimes)
+
+    def _starve(self) -> None:
+        """Memory runs out: a kill, another, and then there is nobody left to kill."""
+        self.kernel.mem_available_kib = 61_440
+        for index, delay in enumerate((30.0, 41.0)):
+            kill = panics.out_of_memory(self.kernel.mem_total_kib, index, self.kernel_version)
+            self._later(delay, partial(self._log_all, kill), "out of memory")
+        end = partial(self.panic, "System is deadlocked on memory", "kworker/u16:1")
+        self._later(58.0, end, "deadlocked on memory")
+
+    def _log_all(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.kernel.log(line)
+
+    def _restart(self, delay: float) -> None:
+        """Start anew without having gone down in order."""
+        self._go_down("rebooting")
+        seconds = delay + self._rng.uniform(*_FIRMWARE)
+        self._later(seconds, self._start_kernel, "firmware")
+        self._on_reboot()
 
     # -- power ---------------------------------------------------------------------------------
 
@@ -214,7 +295,10 @@ class Guest:
         self._specs = self._sequence = None
         self.tmpfs.clear()
         boot_id = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+        if self.repeats_boot_id and self.installed:
+            boot_id = self._last_boot = self._last_boot or boot_id
         at_once = [card for card in self.cards if card.bdf not in self._card_holds]
+        self.kernel.mem_available_kib = self._memory
         self.kernel.boot(boot_id, at_once)
         for card in self.cards:
             if card.bdf in self._card_holds:
@@ -276,6 +360,8 @@ class Guest:
         self.services.boot(worker_services(self.image, self._kubelet_takes()))
         self._sequence.start(self._engine.now - self.kernel.uptime + BOOT_TIMEOUT)
         self._specs.reconcile()
+        if self._hunger:
+            self._later(self._hunger.pop(0) - self.uptime, self._starve, "memory runs out")
 
     def _kubelet_takes(self) -> tuple[float, float]:
         if self._pulled:

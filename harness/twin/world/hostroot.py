@@ -70,6 +70,9 @@ class HostRoot:
         yield "/proc/sys/kernel/hostname", text(f"{kernel.hostname}\n")
         yield "/proc/sys/kernel/osrelease", text(f"{kernel.image.kernel}\n")
         yield "/proc/sys/kernel/tainted", text(f"{kernel.tainted()}\n")
+        for name, value in kernel.settings.items():
+            yield f"/proc/sys/kernel/{name}", text(f"{value}\n", 0o644)
+        yield "/proc/sysrq-trigger", text("", 0o200)
 
     def _modules(self) -> Iterator[Item]:
         yield "/sys/module", Directory()
@@ -110,6 +113,7 @@ class HostRoot:
         yield "/dev/null", Device(1, 3)
         yield "/dev/zero", Device(1, 5)
         yield "/dev/kmsg", Device(1, 11, 0o644)
+        yield "/dev/ttyS0", Device(4, 64, 0o600)
         yield "/dev/virtio-ports/org.qemu.guest_agent.0", Device(242, 1, 0o600)
         yield from self._nvidia_nodes()
 

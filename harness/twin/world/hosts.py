@@ -75,6 +75,8 @@ class Hosts:
         self._waiting: dict[tuple[str, str], None] = {}
         self._work = Activities(world.engine)
         self._addresses: dict[str, int] = {}
+        self._beats: dict[str, Heartbeat] = {}
+        self._down: set[str] = set()  # hosts whose kubelet does nothing
         self._queue = Queue(
             world.engine,
             "default-scheduler",
@@ -87,7 +89,61 @@ class Hosts:
     def start_heartbeats(self) -> None:
         """Let every hypervisor give signs of life."""
         for node in self._cluster.all("v1", "Node"):
-            Heartbeat(self._cluster, node["metadata"]["name"]).start()
+            name = node["metadata"]["name"]
+            self._beats[name] = Heartbeat(self._cluster, name)
+            self._beats[name].start()
+
+    def address_of(self, node: str) -> str:
+        """A host's own address."""
+        return _host_ip(node)
+
+    def pods_on(self, node: str) -> list[Obj]:
+        """The pods that are bound to a host."""
+        return [
+            pod for pod in self._cluster.all("v1", "Pod") if deep(pod, "spec", "nodeName") == node
+        ]
+
+    def kubelet_stops(self, node: str) -> None:
+        """A host's kubelet does nothing more and says nothing more."""
+        self._down.add(node)
+        self._beats[node].stop()
+
+    def kubelet_goes_on(self, node: str, *, booted: bool) -> None:
+        """A host's kubelet is there again. What ran before a boot does not run after it."""
+        self._down.discard(node)
+        self._beats[node].start()
+        for pod in self.pods_on(node):
+            if terminating(pod):
+                self._kill(pod)
+            elif pods.finished(pod):
+                continue
+            elif not deep(pod, "status", "startTime"):
+                self._begin(pod)
+            elif deep(pod, "status", "phase") != "Running":
+                self._start_later(pod, self._run)
+            elif booted:
+                self._restart(pod)
+
+    def _restart(self, pod: Obj) -> None:
+        if pod["spec"].get("restartPolicy") == "Never":
+            self.finish(pod, exit_code=255)
+            return
+        now = self._engine.now
+        self._cluster.status(pod, lambda stored: pods.interrupted(stored, now), manager="kubelet")
+        self._start_later(pod, self._run_again)
+
+    def _start_later(self, pod: Obj, run: Callable[[Obj], None]) -> None:
+        seconds = self._world.timings.draw("pod.start")
+        self._work.start(f"start {pod['metadata']['uid']}", seconds, lambda: run(pod))
+
+    def _run_again(self, pod: Obj) -> None:
+        current, now = self._cluster.current(pod), self._engine.now
+        if current is None or terminating(current) or current["spec"]["nodeName"] in self._down:
+            return
+        ip = str(deep(current, "status", "podIP") or "")
+        self._cluster.status(
+            current, lambda stored: pods.running(stored, ip, now), manager="kubelet"
+        )
 
     def cards_of(self, pod: Obj) -> list[HostCard]:
         """The cards a pod has, by address."""
@@ -155,8 +211,12 @@ class Hosts:
             if change.type == "ADDED":
                 self._queue.hear(change)
         elif not pods.finished(pod) and not deep(pod, "status", "startTime"):
-            seconds = 0.0
-            self._work.start(f"start {metadata['uid']}", seconds, lambda: self._admit(pod))
+            self._begin(pod)
+
+    def _begin(self, pod: Obj) -> None:
+        uid = pod["metadata"]["uid"]
+        if pod["spec"]["nodeName"] not in self._down:
+            self._work.start(f"start {uid}", 0.0, lambda: self._admit(pod))
 
     def _let_go(self, pod: Obj) -> None:
         for card in self.cards_of(pod):
@@ -235,7 +295,9 @@ class Hosts:
 
     def _admit(self, pod: Obj) -> None:
         current = self._cluster.current(pod)
-        if current is None or terminating(current) or deep(current, "status", "startTime"):
+        if current is None or terminating(current) or current["spec"]["nodeName"] in self._down:
+            return
+        if deep(current, "status", "startTime"):
             return
         missing = self._allocate(current)
         if missing:
@@ -285,7 +347,7 @@ class Hosts:
 
     def _run(self, pod: Obj) -> None:
         current = self._cluster.current(pod)
-        if current is None or terminating(current):
+        if current is None or terminating(current) or current["spec"]["nodeName"] in self._down:
             return
         ip, now = self.address(current["spec"]["nodeName"]), self._engine.now
         self._cluster.status(
@@ -298,6 +360,8 @@ class Hosts:
     def _kill(self, pod: Obj) -> None:
         uid = pod["metadata"]["uid"]
         self._work.stop(f"start {uid}")
+        if deep(pod, "spec", "nodeName") in self._down:
+            return  # nobody is there to end it
         if not self._work.running(f"kill {uid}"):
             for container in pod["spec"]["containers"]:
                 text = f"Stopping container {container['name']}"

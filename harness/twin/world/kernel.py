@@ -15,6 +15,8 @@ COMMAND_LINE = (
     "slab_nomerge pti=on consoleblank=0 nvme_core.io_timeout=4294967295 printk.devkmsg=on "
     "selinux=1 module.sig_enforce=1 proc_mem.force_override=never"
 )
+SETTINGS = {"panic": 10, "unknown_nmi_panic": 0}
+"""Of /proc/sys/kernel, as each boot begins (``panic``: what kubelets ask for; inferred)."""
 RING_BYTES = 256 * 1024  # the oldest lines go when it is full
 _TAINT_BITS = {"P": 1, "O": 4096}
 _CPUS = 8
@@ -70,6 +72,7 @@ class Kernel:
         self.mem_total_kib = 16_384_000
         self.mem_available_kib = 13_107_200
         self.changed: list[Callable[[], None]] = []  # called after a module or a card appears
+        self.settings: dict[str, int] = {}  # what may be written below /proc/sys/kernel
         self._clock = clock
         self._console = console
         self._started = clock()
@@ -84,6 +87,7 @@ class Kernel:
     def boot(self, boot_id: str, cards: Iterable[Card]) -> None:
         """Start afresh: nothing loaded but what a boot loads itself, an empty ring buffer."""
         self.boot_id = boot_id
+        self.settings = dict(SETTINGS)
         self._started = self._clock()
         self._modules.clear()
         self._ring.clear()

@@ -10,7 +10,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from harness.twin.apiserver.execresult import ExecResult
@@ -28,6 +28,7 @@ from harness.twin.world.filesystem import (
 _PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _SHARED = ("/proc/", "/sys/", "/dev/")  # a privileged pod sees the machine's own
 _SHELL_SYNTAX = re.compile(r"[;|&<>$`(){}\n]")
+_REDIRECTED = re.compile(r"(?P<script>[^;|&<>$`(){}\n]+)>\s*(?P<path>/[\w./-]+)\s*$")
 _PATTERN = re.compile(r"[*?]")
 Program = Callable[[Sequence[str]], ExecResult]
 
@@ -37,7 +38,8 @@ class Machine:
     """What programs are run on. ``date`` is what ``ls -l`` shows ("Jan  5 12:00").
 
     ``programs`` are a container's own beside the small ones, by name; ``unloadable`` are real
-    paths of binaries whose loader the container lacks; ``coreutils``: it speaks GNU's words.
+    paths of binaries whose loader the container lacks; ``coreutils``: it speaks GNU's words;
+    ``writes`` are files that may be written to, with what that does.
     """
 
     host: Filesystem
@@ -49,6 +51,7 @@ class Machine:
     programs: Mapping[str, Program] = field(default_factory=dict)
     unloadable: frozenset[str] = frozenset()
     coreutils: bool = False
+    writes: Mapping[str, Callable[[bytes], ExecResult]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +329,10 @@ def _dmesg(run: _Run) -> ExecResult:
 def _sh(run: _Run) -> ExecResult:
     if len(run.arguments) < 2 or run.arguments[0] != "-c":
         return _refuse("an interactive shell")
-    script = run.arguments[1]
+    script, target = run.arguments[1], ""
+    redirected = _REDIRECTED.match(script)
+    if redirected is not None and (run.machine.writes or run.files.exists(redirected["path"])):
+        script, target = redirected["script"], redirected["path"]
     if _SHELL_SYNTAX.search(script):
         return _refuse(f"shell syntax in {script!r}: give one plain command")
     try:
@@ -344,7 +350,20 @@ def _sh(run: _Run) -> ExecResult:
     if known is None:
         return _refuse(real)
     arguments = [each for word in words[1:] for each in _expanded(run.files, word)]
-    return known(_Run(run.machine, run.files, posixpath.basename(name), arguments))
+    result = known(_Run(run.machine, run.files, posixpath.basename(name), arguments))
+    return _written(run, target, result) if target else result
+
+
+def _written(run: _Run, path: str, result: ExecResult) -> ExecResult:
+    """A program's output goes to a file."""
+    write = run.machine.writes.get(path)
+    if write is None:
+        line = "1: " if run.machine.coreutils else ""
+        why = "Read-only file system" if run.files.exists(path) else "nonexistent directory"
+        return _fail(f"{run.name}: {line}can't create {path}: {why}")
+    if result.exit_code or result.error:
+        return replace(result, stdout=b"")
+    return write(result.stdout)
 
 
 def _expanded(files: Filesystem, word: str) -> list[str]:

@@ -141,6 +141,27 @@ class Workers:
         self._work.stop(f"cni {name}")
         self._work.start(f"silent {name}", GRACE, lambda: self._silent(name))
 
+    def frozen(self, name: str) -> None:
+        """The machine's disk stands still, and its kubelet with it: nothing more is heard of it."""
+        worker = self._workers.get(name)
+        if worker is not None and worker.up:
+            worker.heartbeat.stop()
+            self._work.start(f"silent {name}", GRACE, lambda: self._silent(name))
+
+    def thawed(self, name: str) -> None:
+        """The disk goes on, and the kubelet says that all is well."""
+        worker = self._workers.get(name)
+        if worker is None or not worker.up:
+            return
+        self._work.stop(f"silent {name}")
+        worker.heartbeat.start()
+        node = self.cluster.find("v1", "Node", "", name)
+        if node is not None and not conditions.holds(node, "Ready"):
+            now = self._engine.now
+            ready = node_conditions(now, ready=True)
+            self.cluster.status(node, lambda stored: _overwrite(stored, ready), manager=MANAGER)
+            self._drop_taints(node, (_UNREACHABLE,))
+
     def _join(self, worker: Worker) -> None:
         name = worker.guest.hostname
         node = self.cluster.find("v1", "Node", "", name)

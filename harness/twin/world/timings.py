@@ -33,6 +33,10 @@ TABLE: dict[str, Span] = {
     "pod.start": Span(1.5, 4.0, "order: image already on the host"),
     "launcher.start": Span(4.0, 7.0, "order: compute container of virt-launcher"),
     "importer.start": Span(4.0, 8.0, "order: two volumes to attach"),
+    # hypervisors
+    "host.boot": Span(95.0, 140.0, "order: a server's firmware, then Talos' kernel"),
+    "host.kubelet": Span(12.0, 20.0, "order: Talos' services, then the kubelet"),
+    "satellite.up": Span(2.0, 5.0, "order: the satellite connects, and brings its resources up"),
     # Cluster API
     "capi.step": Span(0.1, 0.4, "order: one reconcile"),
     "bootstrap.secret": Span(0.4, 1.2, "order"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.builtin_kinds import BUILTIN
 from harness.twin.apiserver.errors import ApiError, not_found
-from harness.twin.apiserver.execresult import ExecResult
+from harness.twin.apiserver.execresult import ExecResult, Running
 from harness.twin.apiserver.resources import Registry, Resource
 from harness.twin.apiserver.store import Admission, Change, Identities, Revisions, Store
 from harness.twin.engine import Engine
@@ -36,6 +36,7 @@ from harness.twin.world.gpu_operator import GpuOperator
 from harness.twin.world.guests import Guests
 from harness.twin.world.healthcheck import HealthChecks, Monitors
 from harness.twin.world.helm import HelmController
+from harness.twin.world.hostpower import HostPower
 from harness.twin.world.hosts import Hosts
 from harness.twin.world.images import ImageFactory
 from harness.twin.world.instances import Instances
@@ -54,6 +55,9 @@ from harness.twin.world.objects import (
 )
 from harness.twin.world.pool_chart import CLUSTER_NAME, PARENT_PREFIX
 from harness.twin.world.reconcile import Queue
+from harness.twin.world.satellites import Satellites
+from harness.twin.world.storage import Storage
+from harness.twin.world.storage_csi import LinstorCsi
 from harness.twin.world.tenant import Workers
 from harness.twin.world.timings import Timings
 
@@ -100,6 +104,7 @@ class World:
         self._start_controllers()
         landscape.build(self)
         landscape_tenant.build(self, *LAB)
+        self.satellites.build()
 
     def _store(self, name: str, revisions: Revisions, more: tuple[Resource, ...]) -> Store:
         registry = Registry((*BUILTIN, *more))
@@ -127,6 +132,10 @@ class World:
 
     def _start_controllers(self) -> None:
         self.hosts = Hosts(self)
+        self.storage = Storage(self)
+        self.storage_csi = LinstorCsi(self)
+        self.satellites = Satellites(self)
+        self.power = HostPower(self)
         self.helm = HelmController(self)
         self.jobs = talos_reconcile.Jobs(self)
         self.deployments = capi.Deployments(self)
@@ -300,7 +309,7 @@ class World:
         container: str,
         argv: list[str],
         stdin: bytes = b"",
-    ) -> ExecResult:
+    ) -> ExecResult | Running:
         """Run a program in a container. ``cluster``: ``management`` or ``tenant-<name>``.
 
         Raises ApiError where there is no such pod, it does not run, or its node is not reachable.

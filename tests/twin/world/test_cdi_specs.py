@@ -58,7 +58,12 @@ def test_yaml_and_json_are_read_alike() -> None:
         {"kind": "nokind"},
         {"devices": []},
         {"devices": [{"name": ""}]},
-        {"devices": [{"name": "a"}, {"name": "a"}]},
+        {"devices": [{"name": "a"}]},
+        {"devices": [{"name": "a", "containerEdits": {"env": []}}]},
+        {"devices": [{"name": "a", "containerEdits": {"env": ["A=1"]}}] * 2},
+        {"devices": [{"name": "a", "containerEdits": {"env": ["A=1"]}, "what": 1}]},
+        {"what": 1},
+        {"containerEdits": {"what": 1}},
         {"devices": "a"},
         {"containerEdits": {"env": ["no-equals"]}},
         {"containerEdits": {"mounts": [{"hostPath": "/x"}]}},
@@ -71,6 +76,25 @@ def test_a_file_that_is_no_valid_spec_resolves_nothing(change: dict[str, Any]) -
         change = {"containerEdits": ["x"]}
     with pytest.raises(Unresolvable, match=r"devices vendor\.com/class=a$"):
         cdi_specs.resolve(files(spec(**change)), ["vendor.com/class=a"])
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.3.0", "1.0.0"])
+def test_versions_that_are_known(version: str) -> None:
+    assert cdi_specs.resolve(files(spec(cdiVersion=version)), ["vendor.com/class=a"])
+
+
+@pytest.mark.parametrize(
+    ("written", "name"), [("0", "0"), ('"0"', "0"), ("true", "true"), ("1.5", "1.5")]
+)
+def test_a_device_may_be_named_by_any_scalar(written: str, name: str) -> None:
+    content = (
+        f"---\ncdiVersion: 0.5.0\nkind: v.x/y\n"
+        f"devices: [{{name: {written}, containerEdits: {{env: [A=1]}}}}]\n"
+    ).encode()
+    for suffix in ("yaml", "json"):
+        assert cdi_specs.resolve({f"/run/cdi/x.{suffix}": content}, [f"v.x/y={name}"]).env == (
+            "A=1",
+        )
 
 
 @pytest.mark.parametrize(

@@ -200,8 +200,12 @@ def test_an_override_that_makes_no_sense_stops_nobody(lab: Any, override: Any) -
     lab.gpu_pool()
     lab.run_until(lab.joined, BUDGET)
     lab.run(90)
-    parent = lab.management.find(HELM, "HelmRelease", "tenant-hil", "kubernetes-lab")
-    assert condition(parent, "Ready", "reason") in ("UpgradeFailed", "UpgradeSucceeded")
+
+    def settled() -> bool:
+        parent = lab.management.find(HELM, "HelmRelease", "tenant-hil", "kubernetes-lab")
+        return condition(parent, "Ready", "reason") in ("UpgradeFailed", "UpgradeSucceeded")
+
+    lab.run_until(settled, 30)
     edit(lab, gpuOperator={"enabled": True})
     lab.run_until(lambda: allocatable(lab) == ["1"], 180)
 
