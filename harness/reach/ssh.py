@@ -39,19 +39,26 @@ logging.getLogger(_LOG).addHandler(logging.NullHandler())  # paramiko prints its
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A connection made: the lab's time, the host key that was accepted, the server's version."""
+    """A connection made: the lab's time, the host key that was accepted, the server's version.
+
+    ``host_key`` is the key as a known_hosts file has it after the host: type and base64.
+    """
 
     at: float
     fingerprint: str
     version: str
+    host_key: str = ""
 
 
 class SshShell:
     """Runs commands on one machine over one connection; commands may run at the same time.
 
     Made by `open`. A `harness.reach.nodeshell.NodeShell`: there is no container around it, so
-    ``host`` is ``run``. OpenSSH allows 10 commands at a time on one connection (MaxSessions).
+    ``host`` is ``run`` and ``root`` is empty. OpenSSH allows 10 commands at a time on one
+    connection (MaxSessions).
     """
+
+    root = ""
 
     def __init__(self, machine: Machine, clock: Clock) -> None:
         self.machine = machine
@@ -112,9 +119,9 @@ class SshShell:
         until = self._clock.monotonic() + timeout
         made = connect(self.machine, self._clock, until, _LOG)
         last = made[-1]
-        connection = Connection(
-            self._clock.now(), last.get_remote_server_key().fingerprint, last.remote_version
-        )
+        key = last.get_remote_server_key()
+        shown = f"{key.get_name()} {key.get_base64()}"
+        connection = Connection(self._clock.now(), key.fingerprint, last.remote_version, shown)
         with self._lock:
             self._transports = made
             self.connections.append(connection)

@@ -88,7 +88,7 @@ class Sshd:
         channel.get_transport().accepted(channel.remote_chanid).wait(10)
         try:
             self.commands.get(line, lambda it: _shell(it, line))(channel)
-        except OSError:
+        except (OSError, EOFError):
             return  # the client has gone
         finally:
             self.open_sessions -= 1

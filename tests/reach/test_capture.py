@@ -175,3 +175,10 @@ def test_only_the_first_end_counts() -> None:
 
 def test_the_end_of_a_long_quiet_capture_is_told_by_the_deadline() -> None:
     assert capture().wait_for_end(WallClock().deadline(0.01)) is None
+
+
+def test_who_waits_on_something_else_can_have_it_settled() -> None:
+    asked: list[int] = []
+    taken = Capture(WallClock(), "a", settle=lambda: asked.append(1))
+    taken.settle()
+    assert asked == [1]

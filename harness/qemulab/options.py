@@ -1,0 +1,270 @@
+"""The command line of `hil qemu` and `hil clean`; what does the work is imported when needed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+DIRECTORY = Path(".hil/qemu")
+
+MakeVerb = Callable[..., argparse.ArgumentParser]
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
+    """Add both; ``verb(parsers, name, text, example)`` makes the parser of one verb."""
+    qemu = verb(
+        verbs,
+        "qemu",
+        "Run the mini-lab: real guests under QEMU, with DRBD between them.",
+        "hil qemu up",
+    )
+    parts = qemu.add_subparsers(title="verbs", metavar="VERB", required=True)
+    _add_up(parts, verb)
+    _add_plain(parts, verb)
+    _add_ssh(parts, verb)
+    _add_console(parts, verb)
+    _add_snapshots(parts, verb)
+    _add_power(parts, verb)
+    _add_link(parts, verb)
+    _add_clean(verbs, verb)
+
+
+def _add_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        default=DIRECTORY,
+        metavar="DIR",
+        help=f"where the lab keeps its disks and logs (default: {DIRECTORY})",
+    )
+
+
+def _add_up(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
+    up = verb(
+        parts,
+        "up",
+        "Build the image, boot the guests, sync DRBD between them, take the snapshot 'pristine' "
+        "and stay up until Ctrl-C.",
+        "hil qemu up --guests 2 --module nvidia:NVreg_NvLinkDisable=1 --module nvidia_uvm",
+    )
+    up.add_argument("--guests", type=int, default=2, metavar="N", help="1 to 3 (default 2)")
+    up.add_argument(
+        "--memory", type=int, default=192, metavar="MIB", help="of each guest (default 192)"
+    )
+    up.add_argument(
+        "--disk", type=int, default=64, metavar="MIB", help="replicated disk of each (default 64)"
+    )
+    up.add_argument(
+        "--module",
+        action="append",
+        default=[],
+        metavar="NAME[:PARAMETER=VALUE]",
+        help="kernel module to load at boot, in the order given (repeatable)",
+    )
+    up.add_argument("--append", default="", metavar="TEXT", help="more kernel command line")
+    up.add_argument(
+        "--image",
+        type=Path,
+        metavar="FILE",
+        help="boot this disk image (raw, qcow2, .xz, .gz) instead of our own; needs --sha256",
+    )
+    up.add_argument("--sha256", default="", metavar="SUM", help="checksum of that file")
+    up.add_argument(
+        "--port",
+        type=int,
+        default=0,
+        metavar="N",
+        help="port of the first guest's SSH on 127.0.0.1, the others' follow (default: any)",
+    )
+    _add_directory(up)
+    up.set_defaults(verb=_up)
+
+
+def _add_plain(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
+    down = verb(parts, "down", "End the lab that is up.", "hil qemu down")
+    _add_directory(down)
+    down.set_defaults(verb=_down)
+    status = verb(
+        parts,
+        "status",
+        "Show a lab's guests, links, snapshots, ports, processes and accelerator.",
+        "hil qemu status --json",
+    )
+    status.add_argument("--json", action="store_true", help="all of it, for programs")
+    _add_directory(status)
+    status.set_defaults(verb=_status)
+
+
+def _add_ssh(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
+    ssh = verb(
+        parts,
+        "ssh",
+        "Run a command in a guest, exiting as it does; without one, log in with OpenSSH's client.",
+        "hil qemu ssh n1 -- drbdadm status",
+    )
+    ssh.add_argument("guest", metavar="GUEST")
+    ssh.add_argument(
+        "--timeout", type=float, default=600.0, metavar="SECONDS", help="of the command"
+    )
+    _add_directory(ssh)
+    ssh.usage = "hil qemu ssh [-h] [--timeout SECONDS] [--dir DIR] GUEST [-- CMD ...]"
+    ssh.set_defaults(verb=_ssh, takes_rest=True)
+
+
+def _add_console(
+    parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb
+) -> None:
+    console = verb(
+        parts,
+        "console",
+        "Attach this terminal to a guest's serial console; Ctrl-] lets go.",
+        "hil qemu console n1 --tail 20",
+    )
+    console.add_argument("guest", metavar="GUEST")
+    console.add_argument(
+        "--tail", type=int, default=0, metavar="N", help="print the last N lines instead"
+    )
+    _add_directory(console)
+    console.set_defaults(verb=_console)
+
+
+def _add_snapshots(
+    parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb
+) -> None:
+    snapshot = verb(
+        parts,
+        "snapshot",
+        "Keep the state of all guests and the wire under a name.",
+        "hil qemu snapshot before-the-cut",
+    )
+    snapshot.add_argument("name", metavar="NAME")
+    _add_directory(snapshot)
+    snapshot.set_defaults(verb=_snapshot)
+    rollback = verb(
+        parts,
+        "rollback",
+        "Put all guests and the wire back to a snapshot; those that are off come back on.",
+        "hil qemu rollback pristine",
+    )
+    rollback.add_argument("name", nargs="?", default="pristine", metavar="NAME")
+    _add_directory(rollback)
+    rollback.set_defaults(verb=_rollback)
+
+
+def _add_power(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
+    power = verb(
+        parts,
+        "power",
+        "Press a guest's buttons: off pulls the plug, on starts it from its disks as they are, "
+        "pause has it stand still.",
+        "hil qemu power n2 off",
+    )
+    power.add_argument("guest", metavar="GUEST")
+    power.add_argument("what", choices=("off", "on", "reset", "pause", "resume", "nmi"))
+    _add_directory(power)
+    power.set_defaults(verb=_power)
+
+
+def _add_link(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
+    link = verb(
+        parts,
+        "link",
+        "Cut the wire between two guests, lose or delay frames from the first to the second, "
+        "or heal all of it.",
+        "hil qemu link lose n1 n2 --by 0.1",
+    )
+    link.add_argument("what", choices=("cut", "lose", "delay", "heal"))
+    link.add_argument("ends", nargs="*", metavar="GUEST", help="two; may be left out with two")
+    link.add_argument(
+        "--by", type=float, metavar="N", help="share of the frames (lose), seconds (delay)"
+    )
+    link.add_argument(
+        "--carrier", action="store_true", help="cut so that both ends see their carrier go"
+    )
+    _add_directory(link)
+    link.set_defaults(verb=_link)
+
+
+def _add_clean(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
+    clean = verb(
+        verbs,
+        "clean",
+        "Remove what crashed runs of the mini-lab left: processes, sockets, disks, half-built "
+        "images. A lab that is in use is left alone.",
+        "hil clean --dry-run",
+    )
+    clean.add_argument("--dry-run", action="store_true", help="say what would go, touch nothing")
+    clean.add_argument("--all", action="store_true", help="labs that are in use, too")
+    _add_directory(clean)
+    clean.set_defaults(verb=_clean)
+
+
+def _up(chosen: argparse.Namespace) -> int:
+    from harness.qemulab.verbs import up
+
+    return up(
+        chosen.dir,
+        guests=chosen.guests,
+        memory=chosen.memory,
+        disk=chosen.disk,
+        modules=chosen.module,
+        append=chosen.append,
+        image=chosen.image,
+        sha256=chosen.sha256,
+        port=chosen.port,
+    )
+
+
+def _down(chosen: argparse.Namespace) -> int:
+    from harness.qemulab.verbs import down
+
+    return down(chosen.dir)
+
+
+def _status(chosen: argparse.Namespace) -> int:
+    from harness.qemulab.verbs import status
+
+    return status(chosen.dir, as_json=chosen.json)
+
+
+def _ssh(chosen: argparse.Namespace) -> int:
+    from harness.qemulab.verbs import ssh
+
+    return ssh(chosen.dir, chosen.guest, chosen.rest, timeout=chosen.timeout)
+
+
+def _console(chosen: argparse.Namespace) -> int:
+    from harness.qemulab.verbs import console
+
+    return console(chosen.dir, chosen.guest, tail=chosen.tail)
+
+
+def _snapshot(chosen: argparse.Namespace) -> int:
+    from harness.qemulab.verbs import snapshot
+
+    return snapshot(chosen.dir, chosen.name)
+
+
+def _rollback(chosen: argparse.Namespace) -> int:
+    from harness.qemulab.verbs import rollback
+
+    return rollback(chosen.dir, chosen.name)
+
+
+def _power(chosen: argparse.Namespace) -> int:
+    from harness.qemulab.verbs import power
+
+    return power(chosen.dir, chosen.guest, chosen.what)
+
+
+def _link(chosen: argparse.Namespace) -> int:
+    from harness.qemulab.verbs import link
+
+    return link(chosen.dir, chosen.what, chosen.ends, chosen.by, carrier=chosen.carrier)
+
+
+def _clean(chosen: argparse.Namespace) -> int:
+    from harness.qemulab.verbs import clean
+
+    return clean(chosen.dir, dry_run=chosen.dry_run, everything=chosen.all)
