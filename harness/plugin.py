@@ -18,6 +18,7 @@ from harness.session.recorder import Recorder
 from harness.session.state import REFUSED, RUN_ID, RunState, stash_key
 
 if TYPE_CHECKING:
+    from harness.bringup.guests import GuestPool
     from harness.bringup.pool import HeldPool
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--claim", action="append", default=[], help="only this claim (repeatable)")
     group.addoption("--fault", action="append", default=[], help="plant a fault in the twin")
     group.addoption("--seed", type=int, default=1, help="seed of the embedded twin")
-    group.addoption("--attach", type=Path, help="directory of a twin that is already up")
+    group.addoption("--attach", type=Path, help="directory of a lab that is already up")
     group.addoption("--out", type=Path, default=Path("reports/out"), help="where runs are kept")
     group.addoption("--run-id", default="", help="name of this run")
     group.addoption("--progress", action="store_true", help="say what happens on standard error")
@@ -128,8 +129,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 @pytest.fixture(scope="session")
-def pool(request: pytest.FixtureRequest) -> HeldPool:
-    """A worker pool, brought up and held by its Lease; taken down after its last scenario."""
+def pool(request: pytest.FixtureRequest) -> HeldPool | GuestPool:
+    """A worker pool or a set of guests, brought up and held; taken down after its last scenario."""
     return request.config.stash[stash_key].pools.get(request.param)
 
 
@@ -157,9 +158,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     recorder = hooks.recorder_of(item)
     if recorder is None:
         return (yield)
-    hooks.entitle(recorder)
+    hooks.entitle(recorder, item.config.stash[stash_key].info.kind)
     result = None  # stays so where a stoppage ends the scenario: check() then says so
     with hooks.stoppages_are_unknown(recorder):
+        hooks.renew_pool(item)
         result = yield
     recorder.check()
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import judge
-from harness.scenario import Pool, Record
+from harness.scenario import MachinePool, Pool, Record
 
 
 @pytest.mark.claims("passthrough")
@@ -25,10 +25,10 @@ def test_card_is_passed_through(pool: Pool, record: Record) -> None:
 
 
 @pytest.mark.claims("driver-sees-gpu")
-def test_driver_lists_every_card(pool: Pool, record: Record) -> None:
+def test_driver_lists_every_card(pool: MachinePool, record: Record) -> None:
     """`nvidia-smi -L` on the host root lists every card with its model and UUID."""
     for worker in pool.workers:
-        record(judge.driver_sees_gpu(worker.smi_cards(), pool.request.cards, worker.subject))
+        record(judge.driver_sees_gpu(worker.smi_cards(), pool.cards, worker.subject))
 
 
 @pytest.mark.claims("vfio-bound")

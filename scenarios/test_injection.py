@@ -2,6 +2,7 @@
 
 A card is handed over when a pod is admitted. So a pod made before the node worked gets nothing and
 must be made anew, and a fresh pod gets its card; nothing of this is to be read off a Pod object.
+On a machine without a cluster a pod is a container that asks the machine's own engine for a card.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import pytest
 
 from harness import judge
-from harness.scenario import Pool, Record
+from harness.scenario import MachinePool, Pool, Record
 
 
 @pytest.mark.claims("early-pod-unserved")
-def test_pod_from_before_must_be_made_anew(pool: Pool, record: Record) -> None:
+def test_pod_from_before_must_be_made_anew(pool: MachinePool, record: Record) -> None:
     """A pod made before the node offered a card has none even now; a fresh one has."""
     for worker in pool.workers:
         record(
@@ -24,7 +25,7 @@ def test_pod_from_before_must_be_made_anew(pool: Pool, record: Record) -> None:
 
 
 @pytest.mark.claims("cdi-injection")
-def test_fresh_pod_gets_its_card(pool: Pool, record: Record) -> None:
+def test_fresh_pod_gets_its_card(pool: MachinePool, record: Record) -> None:
     """A pod that ships no driver lists the card it asked for; one that asked for none has none."""
     for worker in pool.workers:
         record(

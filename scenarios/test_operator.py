@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from harness import judge
-from harness.scenario import Pool, Record
+from harness.scenario import MachinePool, Pool, Record
 
 
 @pytest.mark.claims("operator-default")
@@ -43,10 +43,10 @@ def test_validator_accepts_the_systems_driver(pool: Pool, record: Record) -> Non
 
 
 @pytest.mark.claims("cdi-spec")
-def test_cdi_file_names_every_card(pool: Pool, record: Record) -> None:
+def test_cdi_file_names_every_card(pool: MachinePool, record: Record) -> None:
     """The file from which a container runtime takes a card's libraries names every card."""
     for worker in pool.workers:
-        record(judge.cdi_spec(worker.cdi_spec(), pool.request.cards, worker.subject))
+        record(judge.cdi_spec(worker.cdi_spec(), pool.cards, worker.subject))
 
 
 @pytest.mark.claims("gpu-advertised")

@@ -23,6 +23,8 @@ from harness.reach.watch import Observatory
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+    from harness.reach.power import Link, Power
+
 ADMIN_KEY = "super-admin.conf"
 """Key of the tenant's admin Secret that holds the kubeconfig with the external address
 (objects.md section 4)."""
@@ -102,13 +104,19 @@ class LabTime:
 
 @dataclass(slots=True)
 class ConnectedLab:
-    """A lab within reach. Close it when done."""
+    """A lab within reach. Close it when done.
+
+    ``power`` of a storage node by its Node's name and ``link``, the wires between those, are None
+    where the lab lets nobody touch them.
+    """
 
     inventory: Lab
     clock: Clock
     management: Kube
     observatory: Observatory
     run_id: str
+    power: Callable[[str], Power] | None = None
+    link: Link | None = None
     _time: LabTime | None = field(default=None)
     _tenant: Kube | None = field(default=None)
 
@@ -150,7 +158,7 @@ def connect(lab: Lab, way: Reachable, run_id: str) -> ConnectedLab:
     clock: Clock = VirtualClock(time) if time is not None else WallClock()
     named = lab.management.requests_per_second if lab.management is not None else None
     management = _kube("management", client, clock, named)
-    connected = ConnectedLab(lab, clock, management, Observatory(clock), run_id, time)
+    connected = ConnectedLab(lab, clock, management, Observatory(clock), run_id, _time=time)
     try:
         _see_tenant(connected)
     except LabError:

@@ -117,6 +117,7 @@ def _end(held: HeldPool, log: Log, *, ours: bool) -> None:
     """Leave nothing behind that this run made, whatever else fails."""
     try:
         held.close_shells()
+        held.clear_scratch_volume()
         _clear_scratch(held)
     finally:
         if not ours:

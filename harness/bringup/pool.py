@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from harness.bringup import hosts, rolls
 from harness.bringup.connect import ConnectedLab
@@ -32,6 +33,11 @@ from harness.reach.lease import PoolLease
 from harness.reach.nodeshell import PodShell
 from harness.reach.ssh import SshShell
 
+if TYPE_CHECKING:
+    from harness.bringup.drbd.volume import Volume
+    from harness.bringup.scratch_volume import ScratchVolume
+    from harness.facts.drbd import DrbdAbsent, DrbdStatus
+
 RENEW_EVERY = 240.0
 """The longest a wait goes on without renewing the lease, in seconds of the lab's time."""
 SHELL_BUDGET = 300.0
@@ -58,6 +64,7 @@ class HeldPool:
     _probes: ProbePods | None = field(default=None)
     _trials: Trials | None = field(default=None)
     _hosts: dict[str, SshShell] = field(default_factory=dict)
+    _scratch: ScratchVolume | None = field(default=None)
 
     @property
     def request(self) -> Pool:
@@ -73,6 +80,17 @@ class HeldPool:
     def subject(self) -> str:
         """How a verdict names it."""
         return f"pool {self.name}"
+
+    @property
+    def cards(self) -> int:
+        """Cards that each worker has."""
+        return self.request.cards
+
+    @property
+    def replicas(self) -> int:
+        """Copies that DRBD is to keep of each of its disks, 0 where it keeps none."""
+        storage = self.lab.inventory.storage_classes[self.request.storage_class]
+        return storage.replicas if storage.drbd else 0
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -250,7 +268,42 @@ class HeldPool:
         name = text_at(owner, "spec", "infrastructureRef", "name")
         return uid_of(self.watched.feeds["vmis"].object(name) or {})
 
+    # -- its storage
+
+    def disks(self) -> tuple[str, ...]:
+        """The DRBD resources of its workers' system disks, at least one. Raises PoolNotReady."""
+        from harness.observe.satellites import pool_disks
+
+        found = pool_disks(*self._place)
+        if not found:
+            raise PoolNotReady(f"the pool has no disk yet: {self._why_not()}")
+        return found
+
+    def drbd(self) -> tuple[DrbdStatus | DrbdAbsent | Unread, ...]:
+        """What the kernel of each storage node says of DRBD."""
+        from harness.observe.drbd import drbd_status
+        from harness.observe.satellites import satellites
+
+        return tuple(drbd_status(shell) for shell in satellites(self.lab.management).values())
+
+    def volume(self) -> Volume:
+        """A scratch volume of its class, made on first use. Raises PoolNotReady."""
+        from harness.bringup.scratch_volume import ScratchVolume
+
+        if self._scratch is None:
+            self._scratch = ScratchVolume(self)
+        return self._scratch.get()
+
+    def clear_scratch_volume(self) -> None:
+        """Delete the scratch volume, if one was made."""
+        if self._scratch is not None:
+            self._scratch.clear()
+
     # -- waiting while the pool stays ours
+
+    def renew(self) -> None:
+        """Before each scenario: go on holding it."""
+        self.lease.renew_if_due(self.lab.clock)
 
     def wait(self, look: Look, seconds: float, what: str) -> bool:
         """Wait on the lab's time, renewing the lease; False when the time is over."""

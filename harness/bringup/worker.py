@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.bringup.boots import BootLog, Sample
+from harness.bringup.boots import Log, Sample
 from harness.bringup.errors import PoolNotReady
+from harness.bringup.machine_boots import MachineBoots
+from harness.bringup.node_boots import node_boots
 from harness.bringup.operator import OperatorWait
 from harness.bringup.probes import NAMESPACE, Made
 from harness.facts.cdi import CdiAbsent, CdiSpec
+from harness.facts.cdifiles import RUN_ONLY
 from harness.facts.driver import DriverAbsent, DriverVersion
 from harness.facts.fabric import FabricStates
 from harness.facts.fact import Origin, Unread
@@ -20,6 +23,7 @@ from harness.facts.modules import ModuleTable
 from harness.facts.nvidia import NvidiaParams, ParamsAbsent, SmiCards, SmiFailed
 from harness.facts.pci import PciCards
 from harness.facts.probes import Control, CudaRun, EarlyPod, Injected
+from harness.facts.reboots import Reboots
 from harness.facts.validator import (
     CudaValidation,
     DriverReady,
@@ -28,7 +32,7 @@ from harness.facts.validator import (
     ValidatorPod,
 )
 from harness.facts.vmi import LauncherGpu, VmiGpus, VmiRefusal
-from harness.observe import boots, guest, operator, probes
+from harness.observe import containers, guest, operator, probes
 from harness.reach.kube import Kube
 from harness.reach.nodeshell import NodeShell, PodShell
 
@@ -50,7 +54,7 @@ class Worker:
     _pool: HeldPool
     absent: str = ""
     _shell: PodShell | None = field(default=None)
-    _boots: BootLog | None = field(default=None)
+    _boots: MachineBoots | None = field(default=None)
     _operator: OperatorWait | None = field(default=None)
     _tried: dict[str, object] = field(default_factory=dict)
 
@@ -101,11 +105,21 @@ class Worker:
         """Each look at its boot, once it is as old as the run's lane wants it: this waits for it,
         and no longer than is missing. Where it rebooted, the last look is at the next boot.
         """
-        return self._boot_log().stay_up(self._pool.terms.soak)
+        return self._boots_of().stay_up(self._pool.terms.soak)
 
     def follow_boot(self) -> None:
         """Look at its boot until there is a baseline, and every now and then after it."""
-        self._boot_log().follow()
+        self._boots_of().follow()
+
+    def kernel_logs(self) -> tuple[Log, ...]:
+        """What its kernel said, as `boots` left it."""
+        return self._boots_of().kernel_logs()
+
+    def reboots(self) -> Reboots:
+        """It is made to boot anew in every way that there is, and what was seen of each."""
+        found = self._boots_of().reboots()
+        self._operator = None  # the operator comes up anew with it
+        return found
 
     # -- the GPU operator on it: asked once it is through, or its budget over
 
@@ -162,14 +176,15 @@ class Worker:
             self._shell.close()
             self._shell = None
 
-    def _boot_log(self) -> BootLog:
-        if self._boots is None:
-            self._boots = BootLog(self._pool, self.name, self._boot)
-        return self._boots
+    @property
+    def pool(self) -> HeldPool:
+        """The pool that it is of."""
+        return self._pool
 
-    def _boot(self) -> Sample:
-        vmi = self._pool.vmi_uid(self.machine)
-        return boots.boot_sample(self.shell, self._pool.lab.tenant, self.name, vmi_uid=vmi)
+    def _boots_of(self) -> MachineBoots:
+        if self._boots is None:
+            self._boots = node_boots(self)
+        return self._boots
 
     def await_operator(self) -> None:
         """Return when the GPU operator is through with the node, or its time is over.
@@ -193,7 +208,17 @@ class Worker:
     def _fresh_pod(self) -> Injected | Unread:
         self._free_the_card()
         made = self._pool.probes.fresh(self.name)
-        return self._look(made, lambda: probes.injected(*self._probe(made), now=self._now))
+        return self._look(made, lambda: self._with_files(made))
+
+    def _with_files(self, made: Made) -> Injected | Unread:
+        """What a fresh pod sees; where its runtime resolves no device, the files it resolved from.
+
+        Talos' containerd reads /run/cdi alone (gpu_path 6).
+        """
+        seen = probes.injected(*self._probe(made), now=self._now)
+        if isinstance(seen, Injected) and "CDI" in seen.stored.message:
+            return replace(seen, files=containers.cdi_files(self.shell, "", RUN_ONLY))
+        return seen
 
     def _control_pod(self) -> Control | Unread:
         self.await_operator()

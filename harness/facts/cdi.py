@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from harness.facts.fact import Fact, Origin, Unread
-from harness.facts.objects import listed, text_at
+from harness.facts.objects import listed, mapped, text_at
 from harness.facts.reply import Output, no_such_file, plain, quote, unfinished
 
 SPEC = "/run/cdi/nvidia.yaml"
@@ -25,13 +25,23 @@ LONGEST = 4_000_000
 _INDEX = re.compile(r"\d{1,4}|gpu\d{1,4}")
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NODE = re.compile(r"/dev/nvidia\d{1,4}")
+_KEYS = {"cdiVersion", "kind", "devices", "containerEdits"}
+_DEVICE_KEYS = {"name", "containerEdits"}
+_EDIT_KEYS = {"env", "deviceNodes", "hooks", "mounts"}
+_LATER = {"annotations": (0, 6), "additionalGids": (0, 7), "intelRdt": (0, 7)}
+"""Keys with the cdiVersion that brought them; an older one's reader refuses the whole file, also
+where only the number was lowered."""
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
 class CdiSpec(Fact):
     """A CDI file: its version, its devices' kind ("nvidia.com/gpu") and their names, in order.
 
-    ``nodes`` are the distinct device nodes of cards that those devices bring (/dev/nvidia0).
+    ``nodes`` are the distinct device nodes of cards that those devices bring (/dev/nvidia0);
+    ``sources`` are the machine's files that a container is given, which have to be there. ``flaw``
+    is why no engine takes the file, though it reads well: each was tried with podman 4.3.1, which
+    then says no more than that the device is not resolvable.
     """
 
     path: str
@@ -39,6 +49,8 @@ class CdiSpec(Fact):
     device_kind: str
     devices: tuple[str, ...]
     nodes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    flaw: str = ""
 
     @property
     def gpus(self) -> int:
@@ -91,7 +103,57 @@ def _spec(text: str, path: str, origin: Origin) -> CdiSpec | Unread:
         return Unread(origin, path, f"it names no cdiVersion and kind: {quote(text)}")
     if not all(names) or len(set(names)) != len(names):
         return Unread(origin, path, f"its devices are not each named once: {quote(repr(names))}")
-    return CdiSpec(origin, path, version, kind, tuple(names), tuple(dict.fromkeys(_nodes(devices))))
+    return CdiSpec(
+        origin,
+        path,
+        version,
+        kind,
+        tuple(names),
+        tuple(dict.fromkeys(_nodes(devices))),
+        tuple(dict.fromkeys(_sources(found, devices))),
+        next(_flaws(found, devices), ""),
+    )
+
+
+def _sources(found: Any, devices: list[Any]) -> Iterator[str]:
+    for one in (found, *devices):
+        edits = mapped(one, "containerEdits")
+        for node in listed(edits, "deviceNodes"):
+            yield from filter(None, [text_at(node, "hostPath") or text_at(node, "path")])
+        for mount in listed(edits, "mounts"):
+            yield from filter(None, [text_at(mount, "hostPath")])
+
+
+def _flaws(found: Any, devices: list[Any]) -> Iterator[str]:
+    version = text_at(found, "cdiVersion")
+    keys = [*_unknown(found, _KEYS, version), *_unknown_edits(found, version)]
+    if not devices:
+        yield "it names no device"
+    for device in devices:
+        name = text_at(device, "name")
+        keys += [*_unknown(device, _DEVICE_KEYS, version), *_unknown_edits(device, version)]
+        if not _NAME.fullmatch(name):
+            yield f"{quote(name)} is no device's name"
+        if not any(mapped(device, "containerEdits").values()):
+            yield f"its device {name} brings nothing"
+    if keys:
+        yield f"cdiVersion {version} has no key {keys[0]}"
+    for one in (found, *devices):
+        for entry in listed(one, "containerEdits", "env"):
+            if "=" not in str(entry):
+                yield f"{quote(str(entry))} is no variable"
+
+
+def _unknown_edits(one: Any, version: str) -> list[str]:
+    return _unknown(mapped(one, "containerEdits"), _EDIT_KEYS, version)
+
+
+def _unknown(one: Any, keys: set[str], version: str) -> list[str]:
+    """Keys that a reader of this version does not know, in order."""
+    parts = version.split(".")
+    release = tuple(int(part) for part in parts[:2] if part.isdecimal() and len(part) < 4)
+    known = keys | {key for key, since in _LATER.items() if release >= since}
+    return sorted(str(key) for key in one if key not in known)
 
 
 def _nodes(devices: list[Any]) -> Iterator[str]:

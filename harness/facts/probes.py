@@ -1,4 +1,4 @@
-"""What the harness' own pods on a tenant cluster saw of a card.
+"""What the harness' own pods on a tenant cluster, or containers on a machine, saw of a card.
 
 A probe's image ships no driver and asks for a card by its limit alone, so that whatever it finds
 was put into it. Annotations of a Pod are never looked at: the device plugin's answer goes to the
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from harness.facts.cdifiles import CdiFiles
 from harness.facts.containers import Container, containers, host_paths
 from harness.facts.fact import Fact, Unread
 from harness.facts.gpunode import RESOURCE
@@ -31,6 +32,10 @@ CONTAINER = "probe"
 ARGV = ("nvidia-smi", "-L")
 LOG_KEPT = 64 * 1024
 """Bytes of a probe's log that are asked for."""
+
+CDI_REFUSALS = ("CDIUnresolved", "CDINodeMissing", "CDISourceMissing")
+"""The reasons of a container without a kubelet above it that CDI keeps from starting: no valid file
+defines the device, the machine has no such device node, nor such a file to mount."""
 
 _NOT_STARTED = (None, 126, 127)
 _NO_TOOL = re.compile(r"executable file\b.{0,80}\bnot found")
@@ -58,6 +63,9 @@ class PodAsStored:
     ``requested`` is its limit of nvidia.com/gpu, 0 for none. ``aids`` are whatever in it could
     bring a driver by another way than the device plugin: a runtime class, a host path, privileges,
     a variable that the NVIDIA runtime obeys, a claim, a container that initialises.
+
+    A container that an engine runs without a cluster is one too: ``requested`` is then the number
+    of CDI devices that it asks for, ``asked`` their names; ``phase`` is the engine's state.
     """
 
     pod: str
@@ -70,6 +78,7 @@ class PodAsStored:
     requested: int
     image: str
     aids: tuple[str, ...]
+    asked: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         why = ": ".join(part for part in (self.reason, self.message) if part)
@@ -78,10 +87,14 @@ class PodAsStored:
 
 @dataclass(frozen=True, slots=True)
 class Injected(Fact):
-    """A fresh pod that asked for a card, and what it sees."""
+    """A fresh pod that asked for a card, and what it sees.
+
+    ``files`` are the machine's CDI files at that moment, where they were looked at.
+    """
 
     stored: PodAsStored
     smi: Seen
+    files: CdiFiles | Unread | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +121,17 @@ class EarlyPod(Fact):
 
     ``advertised`` is the Node's allocatable nvidia.com/gpu as read when the pod was made, None
     for none; ``smi`` what the pod sees now, None where no container of it runs.
+
+    Without a cluster ``advertised`` is the CDI file that named the device then. A container engine
+    runs nothing that it cannot serve, as a kubelet refuses a pod whose resource it knows. What a
+    kubelet starts that does not know the resource yet is a container that asks the engine for
+    nothing: ``older`` is such a one, which runs since before the device was there (gpu_path 6).
     """
 
     stored: PodAsStored
     advertised: str | None
     smi: Seen | None
+    older: Control | Unread | None = None
 
 
 def stored(pod: Any) -> PodAsStored:

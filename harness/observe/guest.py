@@ -73,7 +73,7 @@ def fabric_states(shell: NodeShell) -> FabricStates | SmiFailed | Unread:
 
 def driver_ready(shell: NodeShell) -> DriverReady | DriverReadyAbsent | Unread:
     """What the GPU operator's driver stage left on the node."""
-    output, at, source = _cat_of_host(shell, validator.READY)
+    output, at, source = read_file(shell, validator.READY)
     return validator.read_driver_ready(output, at=at, source=source)
 
 
@@ -111,15 +111,16 @@ def uptime(shell: NodeShell) -> Uptime | Unread:
 
 
 def _cdi(shell: NodeShell, path: str) -> CdiSpec | CdiAbsent | Unread:
-    output, at, source = _cat_of_host(shell, path)
+    output, at, source = read_file(shell, path)
     return cdi.read_spec(output, path, at=at, source=source)
 
 
-def _cat_of_host(shell: NodeShell, path: str) -> tuple[Output, float, str]:
-    """A file of the host's root, which the shell's pod has at /host; named as the host does."""
-    reply = shell.run(["cat", f"/host{path}"])
+def read_file(shell: NodeShell, path: str) -> tuple[Output, float, str]:
+    """``cat`` over a file of the host's root, wherever the shell has that: the answer, which names
+    the file as the host does, its time in epoch seconds, and its source."""
+    reply = shell.run(["cat", f"{shell.root}{path}"])
     said = output_of(reply)
-    stderr = said.stderr.replace(f"/host{path}", path)
+    stderr = said.stderr.replace(f"{shell.root}{path}", path)
     output = Output(said.argv, said.exit_code, said.stdout, stderr, said.problem)
     return output, reply.ended, f"{shell.where}:{path}"
 

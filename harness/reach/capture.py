@@ -152,6 +152,14 @@ class Capture:
         with self._lock:
             return tuple(self._pieces)
 
+    def settle(self) -> None:
+        """Have everything in that was printed up to now, where there is a way to know that.
+
+        A wait on something else calls this in its look, so that what is printed meanwhile gets the
+        time of its moment.
+        """
+        self._settle()
+
     def text(self, since: int = 0) -> bytes:
         """What is kept from an offset on. What was dropped is missing: compare ``dropped``."""
         with self._lock:

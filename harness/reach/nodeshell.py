@@ -29,6 +29,10 @@ class NodeShell(Protocol):
     def where(self) -> str:
         """The machine, as an origin's source names it ("guest <node>")."""
 
+    @property
+    def root(self) -> str:
+        """Where `run` finds the host's own files: what goes before a path of the host's root."""
+
     def run(self, argv: Sequence[str], *, timeout: float = 30.0) -> Reply:
         """Run a command beside the host, seeing its processes. Seconds of the runner's time."""
 
@@ -42,6 +46,8 @@ class PodShell:
     It tolerates every taint and uses the host's network, so that it comes up on a node that is
     not Ready. Made by `open`.
     """
+
+    root = "/host"
 
     def __init__(self, kube: Kube, node: str, namespace: str, name: str) -> None:
         self.node = node
@@ -89,7 +95,7 @@ class PodShell:
 
     def host(self, argv: Sequence[str], *, timeout: float = 30.0) -> Reply:
         """Run a command of the host's own root, through ``chroot /host``."""
-        return self.run(["chroot", "/host", *argv], timeout=timeout)
+        return self.run(["chroot", self.root, *argv], timeout=timeout)
 
     def close(self) -> None:
         """Delete the pod; one that is already gone is fine."""
@@ -134,7 +140,7 @@ def _existing(kube: Kube, namespace: str, node: str, owner: Mapping[str, str]) -
 def _pod(node: str, namespace: str, image: str, labels: Mapping[str, str]) -> Obj:
     mount = {
         "name": "host",
-        "mountPath": "/host",
+        "mountPath": PodShell.root,
         "readOnly": True,
         "mountPropagation": "HostToContainer",
     }

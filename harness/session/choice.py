@@ -73,6 +73,8 @@ class Choice:
 
     def hardware(self, pool: str) -> str:
         """The name of the card a pool runs on, empty for none."""
+        if self.inventory.kind == "qemu":
+            return "QEMU guests"
         key = self.inventory.pools[pool].gpu
         return key.upper() if key else ""
 
@@ -91,7 +93,7 @@ def choose(
         raise UserMistake(str(wrong)) from wrong
     if lane and lane not in lab.lanes:
         raise UserMistake(_no_such("lane", lane, list(lab.lanes), path))
-    known = list(lab.lanes[lane].pools) if lane else list(lab.pools)
+    known = list(lab.lanes[lane].pools) if lane else list(lab.sets)
     for pool in pools:
         if pool not in known:
             raise UserMistake(_no_such("pool", pool, known, path))
@@ -120,13 +122,15 @@ def refuse_misfit(
     save_state: Path | None = None,
 ) -> None:
     """Raise UserMistake for what cannot be had together, or would be passed over in silence."""
-    _check_faults(faults)
     lab = choice.inventory
+    _check_faults(faults, lab.kind)
     if save_state is not None:
         states.check_writable(save_state)
     embedded = lab.kind == "twin" and lab.management is None and attach is None
+    option = "--save-state" if save_state is not None else "--against"
+    if lab.kind == "qemu" and (save_state is not None or choice.against is not None):
+        raise UserMistake(f"{option} is about pools of a cluster, and lab {lab.name} has none")
     if embedded and (save_state is not None or choice.against is not None):
-        option = "--save-state" if save_state is not None else "--against"
         raise UserMistake(
             f"{option} is about pools that stand already, and the embedded twin has none: use a "
             "running twin (--attach) or a real lab"
@@ -135,8 +139,13 @@ def refuse_misfit(
         raise UserMistake(
             f"--run-id {run_id!r}: letters, digits, '.', '_' and '-', not at an end, at most 63"
         )
-    if attach is not None and lab.kind != "twin":
-        raise UserMistake(f"--attach is for a twin, and lab {lab.name} is real: leave it out")
+    if attach is not None and lab.kind == "cluster":
+        raise UserMistake(
+            f"--attach is for a twin or guests that run already, and lab {lab.name} is a cluster: "
+            "leave it out"
+        )
+    if lab.kind == "qemu":
+        return
     if faults and attach is not None:
         raise UserMistake(
             f"--fault is for the embedded twin; this one runs already: hil twin fault {faults[0]}"
@@ -145,15 +154,16 @@ def refuse_misfit(
         raise UserMistake(f"--fault is for the embedded twin, and lab {lab.name} is not it")
 
 
-def _check_faults(names: Sequence[str]) -> None:
+def _check_faults(names: Sequence[str], kind: str) -> None:
     if not names:
         return
-    from harness.twin.faults.catalogue import UnknownFault, find
+    from harness.qemulab.faults import catalogue as of_guests
+    from harness.twin.faults import catalogue as of_twin
 
     for name in names:
         try:
-            find(name)
-        except UnknownFault as unknown:
+            (of_guests.find if kind == "qemu" else of_twin.find)(name)
+        except (of_guests.UnknownFault, of_twin.UnknownFault) as unknown:
             raise UserMistake(str(unknown)) from unknown
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.session.attaching import directory
 from harness.session.choice import choose, refuse_misfit
 from harness.session.console import Console
 from harness.session.mistake import UserMistake
@@ -21,6 +22,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Run the scenarios; returns the run's exit status."""
     try:
         choice = choose(chosen.lab, chosen.lane, chosen.pool, chosen.claim, chosen.against)
+        chosen.attach = directory(chosen.attach, choice.inventory.kind)
         refuse_misfit(choice, chosen.fault, chosen.attach, chosen.run_id, chosen.save_state)
     except UserMistake as mistake:
         sys.stderr.write(f"hil: {mistake}\n")

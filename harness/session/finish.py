@@ -68,15 +68,25 @@ def write_reports(
 ) -> None:
     """Write run.json, the sign-off for people and for machines, Allure's side files, the table."""
     from harness.report import allure_writer, signoff
+    from harness.report.substrate import substrate_of
 
     info.write(directory.run_json)
     shown = signoff.document(read(directory.path), summary, info, load_claims())
     signoff.write(shown, directory.path, [signoff.templates_of(root)])
     allure_writer.write_missing(
-        directory.allure_results, summary.missing, run_id=info.run_id, at=info.ended or info.started
+        directory.allure_results,
+        summary.missing,
+        run_id=info.run_id,
+        at=info.ended or info.started,
+        substrate=substrate_of(info.kind),
     )
     allure_writer.write_categories(directory.allure_results)
-    properties = {"lab": info.lab, "lane": info.lane or "none", "fault": info.fault or "none"}
+    properties = {
+        "lab": info.lab,
+        "substrate": substrate_of(info.kind).value,
+        "lane": info.lane or "none",
+        "fault": info.fault or "none",
+    }
     allure_writer.write_environment(directory.allure_results, properties)
     directory.table.write_text(words, encoding="utf-8", errors="backslashreplace")
     directory.point_latest()
@@ -91,6 +101,7 @@ def words_of(
     """
     from harness.report import table
     from harness.report.limits import limits
+    from harness.report.substrate import substrate_of
 
     where = {
         "sign-off": directory.signoff_html,
@@ -98,5 +109,10 @@ def words_of(
         "Allure": directory.allure_results,
     }
     narrowed = plan.narrowed()
-    told = table.render(summary, reports=where, limits=limits(view, summary, kind))
+    told = table.render(
+        summary,
+        reports=where,
+        limits=limits(view, summary, kind),
+        substrate=substrate_of(kind),
+    )
     return told + (f"\n{narrowed}\n" if narrowed else "")

@@ -92,11 +92,12 @@ def note_deselected(state: RunState, wanted: list[pytest.Item], kept: list[pytes
 def put_in_order(state: RunState, items: list[pytest.Item]) -> None:
     """Pool by pool, as the inventory lists them; this order is the plan.
 
-    Whatever waits for a window to pass comes last of its pool: all else runs meanwhile.
+    Whatever waits for a window to pass comes late in its pool: all else runs meanwhile. Only what
+    breaks its machines comes after that.
     """
     _refuse_ungrouped(state.config, items)
     order = list(state.choice.pools)
-    items.sort(key=lambda item: (order.index(_pool_of(item)), _waits(item)))
+    items.sort(key=lambda item: (order.index(_pool_of(item)), _lateness(item)))
     for item in items:
         pool = _pool_of(item)
         declared = [claim.id for claim in _claims(item)]
@@ -106,8 +107,9 @@ def put_in_order(state: RunState, items: list[pytest.Item]) -> None:
             item.stash[_recorder_key] = _recorder(state, planned, declared)
 
 
-def _waits(item: pytest.Item) -> bool:
-    return any("soak" in claim.needs for claim in _claims(item))
+def _lateness(item: pytest.Item) -> int:
+    needs = {need for claim in _claims(item) for need in claim.needs}
+    return 2 if "disruption" in needs else int("soak" in needs)
 
 
 def _refuse_ungrouped(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -148,6 +150,11 @@ def stoppages_are_unknown(recorder: Recorder) -> Iterator[None]:
     except (Exception, pytest.fail.Exception) as bug:
         recorder.unknown(f"the harness failed: {type(bug).__name__}: {bug}")
         raise
+
+
+def renew_pool(item: pytest.Item) -> None:
+    """See that a scenario finds its pool as it may expect it. Raises LabError."""
+    item.funcargs["pool"].renew()  # type: ignore[attr-defined]  # a scenario is a function
 
 
 def note_phase(
@@ -262,9 +269,13 @@ def _recorder(state: RunState, planned: Planned, declared: list[str]) -> Recorde
     return Recorder(planned, lambda: state.shard(pool), now, show, declared)
 
 
-def entitle(recorder: Recorder) -> None:
-    """Name the running test for people; label it with its claims and their weight."""
+def entitle(recorder: Recorder, kind: str) -> None:
+    """Name the running test for people; label it with its claims, their weight, and on what they
+    are looked at. ``kind`` is the lab's.
+    """
     import allure
+
+    from harness.report.substrate import substrate_of
 
     dynamic: Any = allure.dynamic  # the library's own functions are untyped
     planned = recorder.planned
@@ -272,6 +283,7 @@ def entitle(recorder: Recorder) -> None:
     claims = [claim_of(name) for name in planned.claims]
     for claim in claims:
         dynamic.label("claim", claim.id)
+    dynamic.label("substrate", substrate_of(kind).value)
     weights = ("blocker", "critical", "normal")
     dynamic.severity(min((c.severity for c in claims), key=weights.index))
 

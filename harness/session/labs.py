@@ -1,18 +1,29 @@
-"""Which lab a pool is driven on: a twin of its own, a running twin, or the inventory's cluster."""
+"""Which lab a pool is driven on: a twin of its own, a running one, guests, or a real cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.bringup.connect import ConnectedLab, Reachable, connect, reachable
 from harness.bringup.terms import Terms
+from harness.clock import Clock, WallClock
 from harness.facts.poolstate import PoolState
 from harness.inventory.models import Host, Lab
 from harness.inventory.secrets import SecretRef
-from harness.twin.process import Endpoint, TwinProcess
+from harness.reach.errors import LabError
+from harness.twin.process import Endpoint, TwinLink, TwinPower, TwinProcess
+
+if TYPE_CHECKING:
+    from harness.bringup.guests import GuestPool
+    from harness.bringup.pool import HeldPool
+
+Log = Callable[[str, str], None]
+Timed = Callable[[Clock], None]
 
 MANAGEMENT = "management"
 """The twin's context for the management cluster."""
@@ -38,7 +49,56 @@ class LabChoice:
 
     def terms(self, pool: str) -> Terms:
         """What the run asks of a pool beside what the inventory says."""
-        return Terms(self.soak, self.save, self.against.get(pool))
+        terms = Terms(self.soak, save=self.save, recorded=self.against.get(pool))
+        if self.inventory.kind != "qemu":
+            return terms
+        return replace(terms, limit=self.inventory.guests[pool].boot_limit.seconds)
+
+    @contextmanager
+    def hold(self, pool: str, log: Log, timed: Timed) -> Iterator[HeldPool | GuestPool]:
+        """A pool, held until its last scenario; ``timed`` is told the lab's clock before that.
+
+        Raises LabError, ClockStuck or TwinFailed where it cannot be had.
+        """
+        if self.inventory.kind == "qemu":
+            with self._guests(pool, log, timed) as guests:
+                yield guests
+            return
+        from harness.bringup.keeper import hold
+
+        with self.open(pool) as lab:
+            timed(lab.clock)
+            with hold(lab, pool, log, self.terms(pool)) as held:
+                yield held
+
+    @contextmanager
+    def _guests(self, pool: str, log: Log, timed: Timed) -> Iterator[GuestPool]:
+        """The mini-lab's guests: those that run already, or some of their own."""
+        from harness.bringup.guests import GuestLab, hold
+        from harness.qemulab.faults.catalogue import plant
+        from harness.qemulab.lab import MiniLab
+        from harness.session.minilab import wants
+
+        clock = WallClock()
+        timed(clock)
+
+        def say(text: str) -> None:
+            log("bring-up", text)
+
+        if self.attach is not None:
+            mini = MiniLab.attach(self.attach)
+            mini.rollback()
+        else:
+            asked = self.inventory.guests[pool]
+            mini = MiniLab.start(self.directory / "qemu" / pool, wants(asked), say=say)
+        lab = GuestLab(
+            self.inventory, clock, mini, self.run_id, tuple(self.faults), partial(plant, mini)
+        )
+        try:
+            with hold(lab, pool, log, self.terms(pool)) as held:
+                yield held
+        finally:
+            mini.close()
 
     @property
     def embedded(self) -> bool:
@@ -70,8 +130,20 @@ class LabChoice:
 
         Raises LabError, TwinFailed or ClockStuck.
         """
-        if not self.embedded:
+        if self.inventory.kind == "qemu":
+            self._see_guests()
+        elif not self.embedded:
             connect(self.inventory, self.way(), self.run_id).close()
+
+    def _see_guests(self) -> None:
+        """See that the guests which are to be used run, or that this machine could run some."""
+        from harness.qemulab.accel import check_installed
+        from harness.qemulab.lab import MiniLab
+
+        if self.attach is not None:
+            MiniLab.attach(self.attach).close()
+        else:
+            check_installed()
 
     def way(self) -> Reachable:
         """How the lab that already exists is reached. Raises LabError or TwinFailed."""
@@ -83,6 +155,9 @@ class LabChoice:
     def _connected(self, way: Reachable, twin: Endpoint | None) -> Iterator[ConnectedLab]:
         inventory = self.inventory if twin is None else _with_hosts(self.inventory, twin)
         lab = connect(inventory, way, self.run_id)
+        if twin is not None:
+            lab.power = partial(TwinPower, twin.clock_url, refusal=LabError)
+            lab.link = TwinLink(twin.clock_url, LabError)
         try:
             with lab.clock.actor("scenarios"):
                 yield lab

@@ -14,7 +14,7 @@ def describe(choice: Choice, plan: Plan) -> str:
     lines = [f"lab {lab.name}" + (f", lane {choice.lane}" if choice.lane else "")]
     for pool in plan.pools():
         hardware = choice.hardware(pool) or "no GPU"
-        workers = lab.pools[pool].replicas
+        workers = lab.sets[pool].replicas
         lines += ["", f"pool {pool}: {workers} worker{'s' * (workers != 1)}, {hardware}"]
         for item in plan.planned:
             if item.pool == pool:

@@ -15,8 +15,11 @@ from harness.session.shard import Shard
 from harness.twin.process import TwinFailed
 
 if TYPE_CHECKING:
+    from harness.bringup.guests import GuestPool
     from harness.bringup.pool import HeldPool
     from harness.clock import Clock
+
+    Held = HeldPool | GuestPool
 
 Unavailable = (LabError, ClockStuck, TwinFailed)
 
@@ -34,7 +37,7 @@ class Pools:
         self._ledger = ledger
         self._say = say
         self._name = ""
-        self._held: HeldPool | None = None
+        self._held: Held | None = None
         self._clock: Clock | None = None
         self._open = ExitStack()
         self._failures: dict[str, Exception] = {}
@@ -53,7 +56,7 @@ class Pools:
         """The name of the pool that is held, or was being brought up when the run was cut short."""
         return self._name
 
-    def get(self, name: str) -> HeldPool:
+    def get(self, name: str) -> Held:
         """The pool, held. One that could not be had is not tried again for its next scenario."""
         if name in self._failures:
             raise self._failures[name]
@@ -77,22 +80,23 @@ class Pools:
             self._clock = None
             self._name = ""
 
-    def _bring_up(self, name: str) -> HeldPool:
-        from harness.bringup.keeper import hold
+    def _bring_up(self, name: str) -> Held:
+        from harness.bringup.guests import GuestPool
 
         self._name = name
-        lab = self._open.enter_context(self._lab.open(name))
-        self._clock = lab.clock
         ledger = self._ledger(name)
 
         def log(kind: str, text: str) -> None:
             ledger.note(kind, text, at=self.now(name))
             self._say(self.now(name), text)
 
-        held = self._open.enter_context(hold(lab, name, log, self._lab.terms(name)))
-        if held.terms.save:
+        held = self._open.enter_context(self._lab.hold(name, log, self._keep_time))
+        if not isinstance(held, GuestPool) and held.terms.save:
             self._keep_state(held, log)
         return held
+
+    def _keep_time(self, clock: Clock) -> None:
+        self._clock = clock
 
     def _keep_state(self, held: HeldPool, log: Callable[[str, str], None]) -> None:
         """Record a pool that stood already before anything is done with it."""

@@ -40,6 +40,18 @@ CATALOGUE = {
     "no-roll",
     "unchanged-since",
     "uptime",
+    "storage-ok",
+    "reboots-told",
+    "drbd-failover",
+    "drbd-replica-loss",
+    "drbd-primary-loss",
+    "drbd-link-loss",
+    "drbd-split-brain",
+    "drbd-disk-loss",
+    "drbd-outdated-refused",
+    "drbd-verify",
+    "drbd-io-policy",
+    "drbd-quorum",
 }
 TERM = re.compile(r"[a-z][a-z0-9-]*(=[a-z0-9-]+)?")
 
@@ -64,11 +76,17 @@ def test_every_claim_is_complete(claim: claims.Claim) -> None:
 
 def test_what_needs_a_card_says_so() -> None:
     needing = {name for name, claim in claims.load().items() if "gpu" in claim.needs}
-    assert {"passthrough", "driver-sees-gpu", "nvlink-param"} <= needing
-    assert claims.get("render-no-kernel-block").needs == ("no-gpu",)
-    assert claims.get("node-joins").needs == claims.get("no-roll").needs == ()
-    assert claims.get("vfio-bound").needs == ("gpu", "ssh")
-    assert claims.get("uptime").needs == ("soak",)
+    assert {"passthrough", "driver-sees-gpu", "cuda-runs"} <= needing
+    assert claims.get("render-no-kernel-block").needs == ("kubernetes", "no-gpu")
+    assert claims.get("vfio-bound").needs == ("kubernetes", "gpu", "ssh")
+
+
+def test_what_needs_an_operating_system_alone_says_nothing_of_a_cluster() -> None:
+    bare = {name for name, claim in claims.load().items() if "kubernetes" not in claim.needs}
+    assert {"modules-live", "kernel-module-order", "nvlink-param", "uptime"} <= bare
+    assert {"cdi-injection", "storage-ok", "reboots-told"} <= bare
+    assert not {"node-joins", "no-roll", "cuda-runs", "driver-sees-gpu"} & bare
+    assert claims.get("uptime").needs == ("shell", "soak")
 
 
 def test_a_claim_is_frozen() -> None:

@@ -15,7 +15,7 @@ def test_one_claim_is_told_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert listing.show("nvlink-param") == 0
     text = " ".join(capsys.readouterr().out.split())
     claim = load()["nvlink-param"]
-    for part in (claim.sentence, claim.proof, claim.not_proof, claim.not_shown, "gpu"):
+    for part in (claim.sentence, claim.proof, claim.not_proof, claim.not_shown, "nvidia"):
         assert part in text
 
 

@@ -45,7 +45,8 @@ RENDERED = frozenset(
         "schematic-consistent",
     }
 )
-CLAIMS = GUEST | WORKERS | CHART | RENDERED | {"node-joins", "passthrough"}
+STORAGE = frozenset({"storage-ok"})
+CLAIMS = GUEST | WORKERS | CHART | RENDERED | STORAGE | {"node-joins", "passthrough"}
 UNADVERTISED = frozenset({"cdi-spec", "gpu-advertised", "host-driver-accepted"})
 # An editor: takes the card's entry out of the list of devices that guests may be given.
 FORBID = f"""
@@ -135,6 +136,7 @@ MODULES_GONE = {
     "unknown": GUEST - UNADVERTISED - {"modules-live", "driver-sees-gpu"}
     | {"render-module-order", "render-module-params"},
     "holds": WORKERS
+    | STORAGE
     | CHART
     | {"node-joins", "passthrough", "spec-read-back", "schematic-consistent"},
 }
@@ -182,7 +184,7 @@ def test_another_schematic_before_the_first_boot(lab: Kubectl, tmp_path: Path) -
         "broken": UNADVERTISED | {"modules-live"},
         # that image has no driver, and no nvidia-smi
         "unknown": GUEST - UNADVERTISED - {"modules-live"},
-        "holds": RENDERED | WORKERS | CHART | {"node-joins", "passthrough"},
+        "holds": RENDERED | WORKERS | CHART | STORAGE | {"node-joins", "passthrough"},
     }
     left_standing(lab)
 
@@ -199,6 +201,6 @@ def test_a_card_taken_out_of_the_kubevirt_cr(lab: Kubectl, tmp_path: Path) -> No
     assert driven(lab, tmp_path / "out") == {
         "broken": frozenset({"node-joins", "passthrough"}),
         "unknown": GUEST | WORKERS,
-        "holds": RENDERED | CHART,
+        "holds": RENDERED | CHART | STORAGE,
     }
     left_standing(lab)

@@ -164,5 +164,5 @@ def test_it_runs_by_itself(twin: Start, newest: Binary, tmp_path: Path) -> None:
     where = ("--attach", str(one.directory), "--pool", "gpu-l40s", "--out", str(tmp_path / "out"))
     # the pool was there before the run: no pod of the run's is older than the driver
     said = hil("run", "--quiet", *where, code=1).stdout
-    assert "Claims: 1 unknown, 2 not established, 26 holds" in said
+    assert "Claims: 1 unknown, 13 not established, 27 holds" in said
     assert "unknown  early-pod-unserved on gpu-l40s" in said

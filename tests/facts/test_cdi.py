@@ -155,3 +155,68 @@ def test_a_cut_or_disturbed_file_never_has_more_cards(at: int, noise: str) -> No
         assert found.gpus <= 2
     cut = read(WRITTEN[:at])
     assert isinstance(cut, Unread) or cut.gpus == 1
+
+
+FILES = """\
+cdiVersion: 0.5.0
+kind: nvidia.com/gpu
+devices:
+- name: "0"
+  containerEdits:
+    deviceNodes:
+    - path: /dev/nvidia0
+      hostPath: /dev/zero
+    - path: /dev/nvidia-uvm
+containerEdits:
+  deviceNodes:
+  - path: /dev/nvidiactl
+  mounts:
+  - hostPath: /usr/local/bin/nvidia-smi
+    containerPath: /usr/bin/nvidia-smi
+  - containerPath: /nothing
+"""
+
+
+def test_what_has_to_be_on_the_machine() -> None:
+    found = spec(FILES)
+    assert found.sources == (
+        "/dev/nvidiactl",
+        "/usr/local/bin/nvidia-smi",
+        "/dev/zero",
+        "/dev/nvidia-uvm",
+    )
+    assert found.flaw == ""
+
+
+EMPTY = 'cdiVersion: 0.5.0\nkind: a/b\ndevices: [{name: "0", containerEdits: {env: []}}]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "flaw"),
+    [
+        (FILES, ""),
+        (FILES + "extra: 1\n", "cdiVersion 0.5.0 has no key extra"),
+        (FILES + "annotations: {a: b}\n", "cdiVersion 0.5.0 has no key annotations"),
+        (FILES.replace("0.5.0", "0.6.0") + "annotations: {a: b}\n", ""),
+        (FILES + "  additionalGids: [0]\n", "cdiVersion 0.5.0 has no key additionalGids"),
+        (FILES.replace("0.5.0", "0.7.0") + "  additionalGids: [0]\n", ""),
+        (FILES.replace("0.5.0", "1.0.0") + "  intelRdt: {}\n", ""),
+        (FILES.replace("0.5.0", "0.6.0") + "  intelRdt: {}\n", "cdiVersion 0.6.0 has no key int"),
+        (FILES.replace("  containerEdits", "  annotations: {}\n  containerEdits"), "no key annot"),
+        (FILES.replace("    deviceNodes", "    intelRdt: {}\n    deviceNodes"), "no key intelRdt"),
+        (FILES.replace("    deviceNodes", "    env: [A]\n    deviceNodes"), "'A' is no variable"),
+        (FILES.replace("0.5.0", "new") + "annotations: {}\n", "cdiVersion new has no key annot"),
+        (FILES.replace('"0"', "-0"), "'-0' is no device's name"),
+        (FILES.replace('"0"', "a b"), "'a b' is no device's name"),
+        (FILES + "  env: [A=1, B]\n", "'B' is no variable"),
+        ("cdiVersion: 0.5.0\nkind: a/b\ndevices: []\n", "it names no device"),
+        ("cdiVersion: 0.5.0\nkind: a/b\n", "it names no device"),
+        ("cdiVersion: 0.5.0\nkind: a/b\ndevices: [{name: x}]\n", "its device x brings nothing"),
+        (EMPTY, "its device 0 brings nothing"),
+        (WRITTEN, ""),
+    ],
+)
+def test_why_no_engine_takes_a_file_that_reads_well(text: str, flaw: str) -> None:
+    found = spec(text).flaw
+    assert flaw in found
+    assert bool(flaw) == bool(found)

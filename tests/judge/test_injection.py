@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from harness.facts.cdi import CdiAbsent, CdiSpec
+from harness.facts.cdifiles import CdiFile, CdiFiles
 from harness.facts.daemonsets import DaemonSet, DaemonSets
 from harness.facts.fact import Fact, Origin, Unread
 from harness.facts.nvidia import SmiCard, SmiCards, SmiFailed
@@ -298,8 +299,9 @@ def test_of_a_long_log_the_end_is_quoted() -> None:
     assert "'" + "a" * 193 + "the end'" in verdict.because
 
 
-def early(smi: Any = NO_TOOL, advertised: str | None = None, **more: Any) -> EarlyPod:
-    return EarlyPod(AT, stored("early", **more), advertised, smi)
+def early(smi: Any = NO_TOOL, advertised: str | None = None, older: Any = None,
+          **more: Any) -> EarlyPod:  # fmt: skip
+    return EarlyPod(AT, stored("early", **{"created": 1.0, **more}), advertised, smi, older)
 
 
 REFUSED = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Allocate failed"}
@@ -323,6 +325,7 @@ REFUSED = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "
         (early(FAILED), fresh(), "unknown", "gets no answer of the driver"),
         (early(LOST), fresh(), "unknown", "gets no answer of the driver (the reason)"),
         (early(None, phase="Failed", reason="Evicted"), fresh(), "unknown", "runs no command"),
+        (early(None, phase="created", reason="NotStarted"), fresh(), "unknown", "runs no command"),
         (
             early(None, phase="Pending", reason="UnexpectedAdmissionError"),
             fresh(),
@@ -340,6 +343,12 @@ REFUSED = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "
         (early(cards(A)), fresh(NO_TOOL), "unknown", "nothing to compare with"),
         (early(node="w2"), fresh(), "unknown", "the early pod is on w2, the fresh one on w1"),
         (early(), fresh(pod="early"), "unknown", "the early and the fresh pod at once"),
+        (early(), fresh(image="other"), "unknown", f"early pod has the image {IMAGE}, the fresh"),
+        (early(asked=("a/b=c",)), fresh(), "unknown", "asks for a/b=c, the fresh one for another"),
+        (early(created=5.0), fresh(), "unknown", "the early pod is no older than the fresh one"),
+        (early(created=6.0), fresh(), "unknown", "the early pod is no older than the fresh one"),
+        (early(created=None), fresh(), "unknown", "how old the two pods are is not known"),
+        (early(), fresh(created=None), "unknown", "how old the two pods are is not known"),
         (LOST, fresh(), "unknown", "the reason"),
         (early(), LOST, "unknown", "the reason"),
     ],
@@ -363,3 +372,201 @@ def test_nothing_holds_under_hami(addons: Addons | Unread, said: str) -> None:
         assert verdict.outcome == "unknown"
         assert said in verdict.because
         assert addons in verdict.facts
+
+
+# -- on a machine that belongs to no cluster
+
+RUN_CDI = "/run/cdi/nvidia.yaml"
+ZERO = ("nvidia.com/gpu=0",)
+UNRESOLVABLE = "Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=0"
+NO_NODE = 'Error: failed to stat CDI host device "/dev/nvidia0": no such file or directory'
+NO_SOURCE = (
+    'Error: runc: error mounting "/opt/stub" to rootfs at "/usr/bin/nvidia-smi": stat /opt/stub: '
+    "no such file or directory"
+)
+SPEC = CdiSpec(
+    AT, RUN_CDI, "0.5.0", "nvidia.com/gpu", ("0", "all"), sources=("/dev/nvidia0", "/opt/stub")
+)
+
+
+def cdi_files(*specs: Any) -> CdiFiles:
+    found = tuple(CdiFile(one.path, one) for one in specs)
+    return CdiFiles(AT, "podman 4.3.1", ("/etc/cdi", "/run/cdi"), found)
+
+
+def refused(reason: str, message: str, files: Any = None, **more: Any) -> Injected:
+    given = {"phase": "created", "reason": reason, "message": message, "asked": ZERO, **more}
+    return Injected(AT, stored("fresh", **given), LOST, files)
+
+
+def test_without_a_cluster_nothing_of_one_can_have_done_it() -> None:
+    pod = fresh(asked=ZERO, phase="running")
+    verdict = cdi_injection(pod, control(), cards(A), None, None, "node w1")
+    check(verdict, "cdi-injection", "holds", f"lists {A}", pod, control(), cards(A))
+    assert verdict.facts == (pod, control(), cards(A))
+    assert "no cluster, so neither HAMi nor a DaemonSet can have done it" in verdict.because
+    with_one = cdi_injection(pod, control(), cards(A), OFF, ALONE, "node w1")
+    assert "no cluster" not in with_one.because
+
+
+@pytest.mark.parametrize(("addons", "sets"), [(None, ALONE), (OFF, None)])
+def test_half_a_cluster_is_none(addons: Any, sets: Any) -> None:
+    verdict = cdi_injection(fresh(), control(), cards(A), addons, sets, "node w1")
+    assert (verdict.outcome, "not all was looked at" in verdict.because) == ("unknown", True)
+
+
+@pytest.mark.parametrize(
+    ("pod", "outcome", "said"),
+    [
+        (
+            refused("CDIUnresolved", UNRESOLVABLE, cdi_files()),
+            "broken",
+            "expected 1 card; nvidia.com/gpu=0: no file is in /etc/cdi or /run/cdi",
+        ),
+        (
+            refused("CDIUnresolved", UNRESOLVABLE, cdi_files(dataclasses.replace(SPEC,
+                    version="0.6.0"))),
+            "broken",
+            "podman 4.3.1 takes cdiVersion 0.5.0 at most, not 0.6.0",
+        ),
+        (refused("CDIUnresolved", UNRESOLVABLE, LOST), "broken", "files could not be read: the"),
+        (refused("CDIUnresolved", UNRESOLVABLE), "broken", "expected 1 card"),
+        (
+            refused("CDINodeMissing", NO_NODE, cdi_files(SPEC)),
+            "broken",
+            f"expected 1 card; nvidia.com/gpu=0 is taken from {RUN_CDI}",
+        ),
+        (
+            refused("CDISourceMissing", NO_SOURCE, cdi_files(SPEC)),
+            "broken",
+            f"nvidia.com/gpu=0 is taken from {RUN_CDI}",
+        ),
+        # a mount that no CDI file names is somebody else's
+        (
+            refused("CDISourceMissing", NO_SOURCE.replace("/opt/stub", "/x"), cdi_files(SPEC)),
+            "unknown",
+            "the reason",
+        ),
+        (refused("CDISourceMissing", NO_SOURCE, LOST), "unknown", "the reason"),
+        (refused("CDISourceMissing", NO_SOURCE), "unknown", "the reason"),
+        (refused("NotStarted", "Error: crun: x", cdi_files(SPEC)), "unknown", "the reason"),
+        (
+            Injected(AT, stored("fresh", asked=ZERO), NO_TOOL,
+                     cdi_files(SPEC, dataclasses.replace(SPEC, path="/etc/cdi/a.yaml"))),
+            "broken",
+            f"no nvidia-smi (executable file not found); expected 1 card; nvidia.com/gpu=0 is "
+            f"taken from {RUN_CDI}, which passes over /etc/cdi/a.yaml",
+        ),
+        (
+            Injected(AT, stored("fresh", asked=ZERO), cards(B), cdi_files(SPEC)),
+            "broken",
+            f"w1 has {A}; a pod of the same image without a limit has no driver; nvidia.com/gpu=0 "
+            f"is taken from {RUN_CDI}",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_the_machines_cdi_files(pod: Injected, outcome: str, said: str) -> None:
+    verdict = cdi_injection(pod, control(), cards(A), None, None, "node w1")
+    check(verdict, "cdi-injection", outcome, said, pod, control(), cards(A))
+
+
+@pytest.mark.parametrize(
+    ("pod", "ends"),
+    [
+        (refused("CDINodeMissing", NO_NODE, cdi_files()), f"{NO_NODE}); expected 1 card"),
+        (refused("CDIUnresolved", UNRESOLVABLE), f"{UNRESOLVABLE}); expected 1 card"),
+        (
+            Injected(AT, stored("fresh"), NO_TOOL, cdi_files(SPEC)),
+            "nvidia-smi (executable file not found); expected 1 card",
+        ),
+    ],
+)
+def test_where_the_files_say_nothing_nothing_is_said_of_them(pod: Injected, ends: str) -> None:
+    because = cdi_injection(pod, control(), cards(A), None, None, "node w1").because
+    assert because.endswith(ends)
+
+
+def test_a_file_that_is_none_names_no_source() -> None:
+    files = cdi_files(SPEC)
+    files = dataclasses.replace(files, files=(CdiFile("/etc/cdi/x.json", LOST), *files.files))
+    pod = refused("CDISourceMissing", NO_SOURCE, files)
+    verdict = cdi_injection(pod, control(), cards(A), None, None, "node w1")
+    assert verdict.outcome == "broken"
+
+
+def test_where_it_works_no_file_is_talked_about() -> None:
+    pod = Injected(AT, stored("fresh", asked=ZERO), cards(A), cdi_files(SPEC))
+    because = cdi_injection(pod, control(), cards(A), None, None, "node w1").because
+    assert RUN_CDI not in because
+
+
+def test_a_pod_that_containerd_refuses_is_explained_by_the_nodes_files_too() -> None:
+    kind = "k8s.device-plugin.nvidia.com/gpu"
+    message = f"CDI device injection failed: unresolvable CDI devices {kind}={A}, {kind}={B}"
+    pod = stored(phase="Pending", reason="CreateContainerError", message=message, requested=2)
+    found = CdiFiles(AT, "", ("/run/cdi",), (CdiFile(RUN_CDI, SPEC),))
+    verdict = cdi_injection(
+        Injected(AT, pod, LOST, found), control(), cards(A), OFF, ALONE, "node w1"
+    )
+    assert verdict.outcome == "broken"
+    for one in (A, B):
+        assert f"{kind}={one}: no file of kind {kind} counts ({RUN_CDI} of kind" in verdict.because
+
+
+OLDER = Control(AT, stored("older", requested=0, created=2.0), False, "not found\n")
+
+
+def asker(**more: Any) -> EarlyPod:
+    given = {"phase": "created", "reason": "CDIUnresolved", "message": UNRESOLVABLE, **more}
+    return early(None, older=given.pop("older", OLDER), asked=ZERO, **given)
+
+
+SERVED = fresh(asked=ZERO)
+
+
+@pytest.mark.parametrize(
+    ("old", "outcome", "said"),
+    [
+        (
+            asker(),
+            "holds",
+            f"{UNRESOLVABLE}), refused; older, which runs since before, finds no driver; the fresh "
+            f"one lists {A}",
+        ),
+        (asker(older=None), "holds", f"{UNRESOLVABLE}), refused; the fresh one"),
+        (asker(advertised=RUN_CDI), "unknown", f"early enough: w1 offered {RUN_CDI} already"),
+        (asker(older=LOST), "unknown", "asked could not be read: the reason"),
+        (
+            asker(older=dataclasses.replace(OLDER, found_driver=True)),
+            "unknown",
+            "older, which asked for no card, finds a driver: not found",
+        ),
+        (
+            asker(older=Control(AT, stored("older"), False, "")),
+            "unknown",
+            "older is to be the control, and asks for a card",
+        ),
+        (asker(reason="CDINodeMissing"), "unknown", "runs no command"),
+        (asker(reason="CDISourceMissing"), "unknown", "runs no command"),
+        # somebody started it again once the file was there: it has its card, late
+        (
+            early(cards(A), older=OLDER, asked=ZERO, phase="running"),
+            "broken",
+            "made before its node offered a card, lists",
+        ),
+        (
+            early(NO_TOOL, older=OLDER, asked=ZERO, phase="running"),
+            "holds",
+            "without nvidia-smi; older, which runs",
+        ),
+        (
+            early(LOST, older=OLDER, asked=ZERO, phase="running", reason="CDIUnresolved"),
+            "unknown",
+            "neither with a card nor plainly without",
+        ),
+    ],
+)
+def test_a_container_from_before_the_cdi_file(old: EarlyPod, outcome: str, said: str) -> None:
+    verdict = early_pod_unserved(old, SERVED, None, "node w1")
+    check(verdict, "early-pod-unserved", outcome, said, old, SERVED)
+    assert verdict.facts == (old, SERVED)

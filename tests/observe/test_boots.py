@@ -5,24 +5,28 @@ from typing import Any
 
 from harness.facts.boots import BootSample
 from harness.facts.fact import Unread
-from harness.observe.boots import boot_sample
+from harness.observe.boots import boot_sample, guest_sample
 from harness.reach.nodeshell import Reply
 
 Make = Callable[..., Any]
 BOOT = "9c6cd353-d611-4b30-910f-c90ec5268979"
-SAID = {"/proc/sys/kernel/random/boot_id": f"{BOOT}\n", "/proc/uptime": "83.25 300.10\n"}
 
 
 class Shell:
-    where = "guest w1"
+    """Answers the one command; ``code`` None for an answer that broke off."""
 
-    def __init__(self, without: str = "") -> None:
-        self._without = without
+    where = "guest w1"
+    root = "/host"
+
+    def __init__(self, code: int | None = 0) -> None:
+        self._code = code
+        self.timeouts: list[float] = []
 
     def run(self, argv: Sequence[str], *, timeout: float = 30.0) -> Reply:
-        path = argv[-1]
-        code = None if path == self._without else 0
-        return Reply(tuple(argv), code, SAID[path].encode(), b"", 40.0, 42.0, "closed")
+        assert argv == ("cat", "/proc/sys/kernel/random/boot_id", "/proc/uptime")
+        self.timeouts.append(timeout)
+        said = f"{BOOT}\n83.25 300.10\n".encode()
+        return Reply(tuple(argv), self._code, said, b"", 40.0, 42.0, "closed")
 
     def host(self, argv: Sequence[str], *, timeout: float = 30.0) -> Reply:
         raise AssertionError("the host's own root has no cat")
@@ -50,7 +54,14 @@ def test_a_node_that_is_gone_has_no_uid_and_is_not_ready(cluster: Make) -> None:
 
 
 def test_an_answer_without_an_exit_status_is_none(cluster: Make) -> None:
-    for path in SAID:
-        found = boot_sample(Shell(path), cluster(), "w1", vmi_uid="v")
-        assert isinstance(found, Unread)
-        assert "closed" in found.reason
+    found = boot_sample(Shell(None), cluster(), "w1", vmi_uid="v")
+    assert isinstance(found, Unread)
+    assert "closed" in found.reason
+
+
+def test_a_machine_of_no_cluster_is_asked_within_a_limit() -> None:
+    shell = Shell()
+    found = guest_sample(shell, "n1", timeout=5.0)
+    assert isinstance(found, BootSample)
+    assert (found.node, found.boot_id, found.origin.at) == ("n1", BOOT, 42.0)
+    assert shell.timeouts == [5.0]

@@ -48,6 +48,7 @@ class Shell:
     """A machine that answers as `SAID`, or as ``said`` where that names the command."""
 
     where = "guest w1"
+    root = "/host"
 
     def __init__(self, **said: Reply | str) -> None:
         self._said = {**SAID, **{key.replace("_", " "): value for key, value in said.items()}}

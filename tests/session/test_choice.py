@@ -12,6 +12,7 @@ from harness.session.choice import Choice, UserMistake, choose, refuse_misfit
 ROOT = Path(__file__).resolve().parents[2]
 TWIN = ROOT / "inventory" / "twin.yaml"
 REAL = ROOT / "inventory" / "lab-l40s.yaml"
+GUESTS = ROOT / "inventory" / "qemu-mini.yaml"
 
 
 def misfit(
@@ -44,7 +45,7 @@ def test_what_a_pool_lacks_is_a_sentence() -> None:
     choice = choose(TWIN, "", [], [])
     assert choice.missing([claim_of("modules-live")], "gpu-l40s") == []
     (lack,) = choice.missing([claim_of("modules-live")], "plain")
-    assert "pool plain of lab twin has no GPU" in lack
+    assert "pool plain of lab twin calls for no kernel module" in lack
 
 
 def test_a_fault_on_a_real_lab() -> None:
@@ -54,7 +55,7 @@ def test_a_fault_on_a_real_lab() -> None:
 
 def test_a_twin_to_attach_to_and_the_inventory_of_a_real_lab() -> None:
     real = choose(REAL, "", [], [])
-    assert "--attach is for a twin, and lab lab-l40s is real" in misfit(real, attach=Path(".hil"))
+    assert "--attach is for a twin or guests" in misfit(real, attach=Path(".hil"))
 
 
 @pytest.mark.parametrize("run_id", ["a/b", "..", "-x", "x-", "a b", "x" * 64, "ä"])
@@ -65,3 +66,23 @@ def test_run_ids_that_cannot_name_a_directory_and_a_pod(run_id: str) -> None:
 @pytest.mark.parametrize("run_id", ["", "x", "20260101-000000-twin-0a1b", "x" * 63, "a_b.c"])
 def test_run_ids_that_can(run_id: str) -> None:
     refuse_misfit(choose(TWIN, "", [], []), [], None, run_id)
+
+
+def test_guests_have_faults_of_their_own() -> None:
+    guests = choose(GUESTS, "mini", [], [])
+    assert "did you mean 'module-missing'" in misfit(guests, faults=["module-misng"])
+    assert "no fault 'no-modules-block' of the mini-lab" in misfit(guests, ["no-modules-block"])
+    refuse_misfit(guests, ["module-missing"], Path(".hil/qemu"), "")
+
+
+def test_guests_do_not_stand_already() -> None:
+    guests = choose(GUESTS, "mini", [], [])
+    with pytest.raises(UserMistake, match="--save-state is about pools of a cluster"):
+        refuse_misfit(guests, [], None, "", Path("state.json"))
+
+
+def test_guests_are_told_by_their_set() -> None:
+    guests = choose(GUESTS, "mini", [], [])
+    assert guests.pools == ("mini",)
+    assert guests.hardware("mini") == "QEMU guests"
+    assert guests.soak == 30.0

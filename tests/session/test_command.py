@@ -51,6 +51,19 @@ def test_a_lab_that_is_there_is_driven_by_one_process(called: list[list[str]]) -
     assert any(word.startswith("--attach=/") for word in called[0])
 
 
+@pytest.mark.parametrize(("lab", "left"), [("twin", ".hil"), ("qemu-mini", ".hil/qemu")])
+def test_a_lab_that_runs_already_is_looked_for_where_its_verb_leaves_it(
+    lab: str, left: str, called: list[list[str]]
+) -> None:
+    inventory = str(ROOT / "inventory" / f"{lab}.yaml")
+    assert cli.main(["run", "--lab", inventory, "--attach"]) == 0
+    assert cli.main(["run", "--lab", inventory, "--attach", "."]) == 0
+    assert [word for argv in called for word in argv if word.startswith("--attach=")] == [
+        f"--attach={Path(left).resolve()}",
+        f"--attach={Path().resolve()}",
+    ]
+
+
 def test_no_more_workers_than_pools(called: list[list[str]]) -> None:
     assert cli.main(["run", "--workers", "8"]) == 0
     argv = called[0]

@@ -164,11 +164,11 @@ def test_ctrl_c_while_an_attached_twin_brings_a_pool_up(
     run.hear("asking for pool")
     run.interrupt(signal.SIGINT, group=True)
     ended = run.end()
-    ended.assert_sentence(130, "Claims: 6 not run")
+    ended.assert_sentence(130, "Claims: 7 not run")
     # it is told that it asks before the API is asked
     assert re.search(r"pool plain (is gone|was not made)", ended.err)
     assert_as_it_was(kube)
-    assert len(records(tmp_path / "cut", "not-run")) == 6
+    assert len(records(tmp_path / "cut", "not-run")) == 7
     assert (tmp_path / "cut" / "signoff.html").is_file()
 
 
@@ -195,7 +195,7 @@ def test_a_pool_that_another_run_holds(
         )
     finally:
         lease.release()
-    ended.assert_sentence(3, "Claims: 6 unknown")
+    ended.assert_sentence(3, "Claims: 7 unknown")
     assert "saw it held by run-of-somebody since 2026-01-01" in " ".join(ended.out.split())
     assert kube.list(*NODES) == []
     verdicts = records(tmp_path / "n", "verdict")

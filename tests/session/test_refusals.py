@@ -117,7 +117,7 @@ def test_a_working_directory_that_cannot_be_written(hil: Run, tmp_path: Path) ->
     refused = hil("run", "--pool", "plain", cwd=Path("/proc"))
     refused.assert_sentence(2, "hil: --out /proc/reports/out: cannot write there")
     planned = hil("run", "--pool", "plain", "--plan", cwd=Path("/proc"))
-    planned.assert_sentence(0, "6 scenarios on 1 pool; nothing was run")
+    planned.assert_sentence(0, "7 scenarios on 1 pool; nothing was run")
 
 
 # --- labs that are unfit
@@ -264,12 +264,12 @@ def test_the_plan_of_a_lane_that_leaves_claims_out(hil: Run, here: Path) -> None
     asked, _, rest = ended.out.partition("not to be established here:")
     assert "node-joins" not in asked
     assert "claims  render-no-kernel-block" in asked
-    assert "needs   no-gpu" in asked
+    assert "needs   kubernetes, no-gpu" in asked
     lacking, _, left_out = rest.partition("not asked by this run: ")
     assert "passthrough, driver-sees-gpu" in lacking
     assert "has no GPU, and one is needed" in lacking
     assert left_out.splitlines()[0] == "node-joins, schematic-consistent"
-    assert "4 scenarios on 1 pool; nothing was run" in ended.out
+    assert "5 scenarios on 1 pool; nothing was run" in ended.out
     assert "not asked: unchanged-since: no recorded state was given" in ended.out
     assert "lane few of lab twin has no soak, so no node grows old enough" in ended.out
     assert not (here / "out").exists()
@@ -288,3 +288,13 @@ def test_nothing_planned_is_no_success(hil: Run, here: Path) -> None:
         *("--run-id", "none"),
     )
     ended.assert_sentence(5, "Scenarios: 0 planned", "not established")
+
+
+def test_guests_without_an_emulator(
+    hil: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    lab = ROOT / "inventory" / "qemu-mini.yaml"
+    ended = hil("run", "--lab", lab, "--lane", "mini", "--out", tmp_path / "out")
+    ended.assert_sentence(3, "no qemu-system-x86_64 on the PATH", "install Debian's")
+    assert not (tmp_path / "out").exists()
