@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from harness.claims.catalogue import Claim, load
+from harness.qemulab.faults.catalogue import FAULTS as IN_GUESTS
+from harness.qemulab.faults.catalogue import LEFT_OUT
+from harness.qemulab.faults.model import Fault as GuestFault
 from harness.twin.faults.catalogue import FAULTS
 from harness.twin.faults.listing import HARMLESS
 from harness.twin.faults.model import Fault
@@ -41,7 +44,11 @@ SOURCES = {
 MADE = "<!-- Made by docs/generate.py from the catalogue. Edit that, then run it again. -->"
 
 
-def claims_page(claims: Mapping[str, Claim], faults: Mapping[str, Fault]) -> str:
+def claims_page(
+    claims: Mapping[str, Claim],
+    faults: Mapping[str, Fault],
+    in_guests: Mapping[str, GuestFault],
+) -> str:
     """The page of claims, with the faults that break each and the scenario that judges it."""
     judged = scenarios_by_claim(SCENARIOS)
     rows = [f"| [{c.id}](#{c.id}) | {_cell(c.sentence)} | {c.severity} |" for c in claims.values()]
@@ -53,6 +60,7 @@ def claims_page(claims: Mapping[str, Claim], faults: Mapping[str, Fault]) -> str
     ]
     for claim in claims.values():
         breaking = [fault.id for fault in faults.values() if claim.id in fault.breaks]
+        really = [fault.id for fault in in_guests.values() if claim.id in fault.breaks]
         fields = {
             "Severity": claim.severity,
             "Asked of": _needs(claim.needs),
@@ -61,13 +69,14 @@ def claims_page(claims: Mapping[str, Claim], faults: Mapping[str, Fault]) -> str
             "Not shown": claim.not_shown,
             "Judged by": ", ".join(f"`{name}`" for name in judged.get(claim.id, ())) or "nothing",
             "Broken by": _links(breaking, "faults.md") or "no fault of the catalogue",
+            "Broken in real guests by": _links(really, "faults.md"),
         }
         parts.append(f"## {claim.id}\n\n{claim.sentence}\n\n{_list(fields)}")
     return "\n\n".join(parts) + "\n"
 
 
-def faults_page(faults: Mapping[str, Fault]) -> str:
-    """The page of faults."""
+def faults_page(faults: Mapping[str, Fault], in_guests: Mapping[str, GuestFault]) -> str:
+    """The page of faults: the twin's, then those of the mini-lab's guests."""
     rows = [f"| [{f.id}](#{f.id}) | {_cell(f.sentence)} |" for f in faults.values()]
     parts = [
         f"{MADE}\n\n# Faults\n\nWhat can be made to go wrong in the [twin](twin.md). A fault is "
@@ -94,7 +103,34 @@ def faults_page(faults: Mapping[str, Fault]) -> str:
             "Known from": _source(fault.source),
         }
         parts.append(f"## {fault.id}\n\n{fault.sentence}\n\n{_list(fields)}")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *_in_real_guests(in_guests)]) + "\n"
+
+
+def _in_real_guests(faults: Mapping[str, GuestFault]) -> Iterable[str]:
+    yield (
+        "## In real guests\n\nWhat can be made to go wrong in the [mini-lab](qemu.md): each is an "
+        "edit to its running guests, as somebody makes it who has a login, the power button and "
+        "the wire. `hil run --lab inventory/qemu-mini.yaml --fault NAME` plants one before each "
+        "scenario, and `hil prove --lab inventory/qemu-mini.yaml` tries each on guests that are "
+        "booted once and rolled back between. A trial asks what the fault *breaks* and *blinds*, "
+        "and claims beside these that it *leaves*: they have to hold under it. "
+        "`hil faults --lab inventory/qemu-mini.yaml NAME` prints the same."
+    )
+    rows = [f"| [{f.id}](#{f.id}) | {_cell(f.sentence)} |" for f in faults.values()]
+    yield "\n".join(["| Fault | What is wrong |", "| --- | --- |", *rows])
+    left = [f"- [{claim}](claims.md#{claim}): {_plain(why)}" for claim, why in LEFT_OUT.items()]
+    yield "\n".join(["Claims that no edit to real guests can break, and why:", "", *left])
+    for fault in faults.values():
+        fields = {
+            "Seen": fault.seen,
+            "Tempting": fault.wrong_diagnosis,
+            "Breaks": _links(sorted(fault.breaks), "claims.md") or "nothing",
+            "Blinds": _links(sorted(fault.blinds), "claims.md") or "nothing",
+            "Leaves": _links(sorted(fault.controls), "claims.md"),
+            "Harmless": HARMLESS if fault.harmless else "",
+            "Known from": _source(fault.source),
+        }
+        yield f"### {fault.id}\n\n{fault.sentence}\n\n{_list(fields)}"
 
 
 def scenarios_by_claim(folder: Path) -> dict[str, list[str]]:
@@ -108,8 +144,8 @@ def scenarios_by_claim(folder: Path) -> dict[str, list[str]]:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "claims.md": lambda: claims_page(load(), FAULTS),
-    "faults.md": lambda: faults_page(FAULTS),
+    "claims.md": lambda: claims_page(load(), FAULTS, IN_GUESTS),
+    "faults.md": lambda: faults_page(FAULTS, IN_GUESTS),
 }
 
 

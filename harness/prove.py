@@ -1,7 +1,10 @@
 """`hil prove`: the scenarios under every fault. What cannot fail proves nothing.
 
-Each fault runs in a process of its own on the embedded lab. A fault that breaks nothing, or
+Each fault runs in a process of its own, here on the embedded lab, in `harness.prove_guests` on the
+mini-lab's guests. A fault that breaks nothing, or
 something that it does not declare, fails the proof, and so does a claim that no fault can break.
+The processes are forked from one that has imported what every run imports, and does nothing else:
+that saves each a second of processor time.
 
 A trial is as small as shows both: one pool that the fault concerns, and one that it does not, which
 stays as it was. With ``thorough`` it is every pool, each past the 70 minutes of its boot; without,
@@ -10,13 +13,16 @@ only the faults that break the uptime are watched for so long.
 
 from __future__ import annotations
 
-import subprocess
+import multiprocessing
+import os
 import sys
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Protocol
 
 from harness.claims.catalogue import load as load_claims
 from harness.clock import WallClock
@@ -30,30 +36,87 @@ Cell = tuple[str, str]
 """(claim, pool)."""
 
 NOTHING = "no fault"
-LANE = "soak"
-"""The lane of the embedded lab in which workers grow old enough for claims that need a soak."""
+LANES: Mapping[tuple[bool, bool], str] = {
+    (False, False): "",
+    (True, False): "soak",
+    (False, True): "storage",
+    (True, True): "everything",
+}
+"""The embedded lab's lane by what it allows: that workers grow old, that machines are broken."""
+ROUGH = ("plain",)
+"""The pools of the lane in which machines break."""
 LEFT_OUT: Mapping[str, str] = {
     "unchanged-since": "it is asked only with the record of an earlier run of a pool that still "
     "stands (--against), and no pool of the embedded lab outlives a run",
+    "drbd-split-brain": "every volume of the embedded lab has three replicas, and quorum keeps two "
+    "from going on apart; the mini-lab's pair shows it",
 }
 """Claims that no run of the embedded lab can ask, and why."""
 ENDED = {0, 1}
 """Exit statuses of a run that came to its end."""
+_SHARED = [
+    "pytest",
+    "_pytest.assertion.rewrite",
+    "_pytest.fixtures",
+    "_pytest.main",
+    "_pytest.python",
+    "_pytest.terminal",
+    "kubernetes.client",
+    "harness.session.command",
+    "harness.bringup.keeper",
+    "harness.judge",
+    "harness.report.signoff",
+    "harness.prove",
+]
+"""What every trial imports. None of it may start a thread: it would be missing after the fork."""
+_OWN_END, _TOLD_END = 1.0, 20.0
+"""Seconds for an interrupted trial to end by itself, and once it was told to."""
 _MARKS = {Standing.BROKEN: "B", Standing.UNKNOWN: "u", Standing.HOLDS: "."}
+
+
+class Declared(Protocol):
+    """What a fault says of itself, of whichever lab it is."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+
+    @property
+    def breaks(self) -> Collection[str]:
+        """Claims that come out broken."""
+
+    @property
+    def blinds(self) -> Collection[str]:
+        """Claims that come out unknown."""
+
+    @property
+    def where(self) -> Sequence[str]:
+        """The pools on which it shows."""
+
+    @property
+    def harmless(self) -> bool:
+        """Whether it changes no claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much a trial asks: on which pools, and whether also what needs a soak."""
+    """How much a trial asks: on which pools, whether also what needs a soak and what breaks
+    machines, and which claims of those there are; None for all.
+    """
 
     pools: tuple[str, ...] = ALL_POOLS
     soak: bool = True
+    claims: frozenset[str] | None = None
+    disruption: bool = True
 
     def asks(self, cell: Cell) -> bool:
         """Whether such a trial puts this claim to this pool, if anybody does."""
         claim, pool = cell
         needs = load_claims()[claim].needs
-        return pool in self.pools and (self.soak or "soak" not in needs)
+        chosen = self.claims is None or claim in self.claims
+        allows = {"soak": self.soak, "disruption": self.disruption}
+        allowed = all(allows.get(need, True) for need in needs)
+        return chosen and pool in self.pools and allowed
 
 
 WHOLE = Extent()
@@ -61,12 +124,13 @@ WHOLE = Extent()
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The scenarios under one fault: how each claim came out on each pool."""
+    """The scenarios under one fault: how each claim came out on each pool, and what was said."""
 
     fault: str
     outcomes: Mapping[Cell, Standing]
     failure: str = ""
     extent: Extent = WHOLE
+    said: Mapping[Cell, tuple[str, ...]] = field(default_factory=dict)
 
     def cells(self, standing: Standing) -> set[Cell]:
         """Where claims came out like that."""
@@ -89,12 +153,10 @@ def prove(names: Sequence[str], *, jobs: int, out: Path, thorough: bool = False)
         sys.stderr.write(f"hil: --out {out}: cannot write there ({refused.strerror})\n")
         return 2
     extents = {fault.id: WHOLE if thorough else extent_of(fault) for fault in faults}
-    with ThreadPoolExecutor(max_workers=max(1, jobs)) as workers:
-        wanted = [(NOTHING, WHOLE), *extents.items()]
-        trials = list(workers.map(lambda one: _try(one[0], one[1], out / series), wanted))
+    trials = _trials({NOTHING: WHOLE, **extents}, max(1, jobs), out / series)
     by_name = {trial.fault: trial for trial in trials}
     objections = objections_to(faults, by_name, whole=not names)
-    sys.stdout.write(_matrix(trials) + "\n")
+    sys.stdout.write(matrix(trials, list(load_claims())) + "\n")
     sys.stdout.write("" if thorough or not faults else f"{_SMALL}\n")
     for claim, why in LEFT_OUT.items():
         sys.stdout.write(f"left out: {claim}: {why}\n")
@@ -120,32 +182,112 @@ def extent_of(fault: Fault) -> Extent:
     Of pools that it concerns alike it is tried on one, told by its name, so that the catalogue
     comes by all of them. The control is the first pool that it does not concern: another with
     cards where there is one, for that has the same claims. A fault of every pool has none, and is
-    tried on two.
+    tried on two. One that shows when machines break is tried where they may be broken.
     """
+    needs = {need for one in fault.breaks for need in load_claims()[one].needs}
+    if "disruption" in needs:
+        return Extent(ROUGH, soak="soak" in needs)
     first = fault.where[zlib.crc32(fault.id.encode()) % len(fault.where)]
     others = [pool for pool in ALL_POOLS if pool not in fault.where]
     rest = others or [pool for pool in reversed(fault.where) if pool != first]
-    soak = any("soak" in load_claims()[claim].needs for claim in fault.breaks)
     chosen = {first, *rest[:1]}
-    return Extent(tuple(pool for pool in ALL_POOLS if pool in chosen), soak)
+    pools = tuple(pool for pool in ALL_POOLS if pool in chosen)
+    return Extent(pools, "soak" in needs, disruption=False)
 
 
-def _try(fault: str, extent: Extent, out: Path) -> Trial:
-    run_id = fault.replace(" ", "-")
-    argv = [sys.executable, "-m", "harness.cli", "run", "--quiet", "--workers", "0"]
-    argv += ["--out", str(out), "--run-id", run_id]
-    argv += [f"--pool={pool}" for pool in extent.pools]
-    argv += ["--lane", LANE] if extent.soak else []
-    argv += ["--fault", fault] if fault != NOTHING else []
-    ended = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    said = (ended.stdout + ended.stderr).decode(errors="replace").strip()
-    if ended.returncode not in ENDED:
-        return Trial(fault, {}, f"the run ended with {ended.returncode}: {said[-600:]}", extent)
+def _trials(wanted: Mapping[str, Extent], jobs: int, out: Path) -> list[Trial]:
+    """A trial of each fault, ``jobs`` at once, in the order of ``wanted``."""
+    commands = {fault: _arguments(fault, extent, out) for fault, extent in wanted.items()}
+    ended = run_each(commands, jobs, out)
+    return [trial_of(fault, extent, out, *ended[fault]) for fault, extent in wanted.items()]
+
+
+def run_each(
+    commands: Mapping[str, Sequence[str]], jobs: int, out: Path
+) -> dict[str, tuple[int, str]]:
+    """Run `hil` with each of these arguments in a process of its own, ``jobs`` at once.
+
+    Gives under each name the exit status, negative after a signal, and what was said, which is also
+    in ``NAME.log`` in ``out``. One thread begins and ends them all: two that ask after one process
+    can take each other's answer. Interrupted, it ends those that run.
+    """
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(_SHARED)
+    waiting = list(commands.items())[::-1]
+    running: dict[int, tuple[str, ForkServerProcess]] = {}
+    ended: dict[str, tuple[int, str]] = {}
     try:
-        summary = summarise(read(out / run_id))
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                name, argv = waiting.pop()
+                child = forks.Process(target=_as_hil, args=(list(argv), out / f"{name}.log"))
+                child.start()
+                running[child.sentinel] = name, child
+            for sentinel in wait(list(running)):
+                assert isinstance(sentinel, int)
+                name, child = running.pop(sentinel)
+                child.join()
+                ended[name] = child.exitcode or 0, _said(out / f"{name}.log")
+    except KeyboardInterrupt:
+        _end([child for _, child in running.values()])
+        raise
+    return ended
+
+
+def _end(children: Sequence[ForkServerProcess]) -> None:
+    """Have trials end: those that a terminal has told already are let do so by themselves."""
+    for child in children:
+        child.join(_OWN_END)
+    for child in children:
+        if child.is_alive():
+            child.terminate()
+    for child in children:
+        child.join(_TOLD_END)
+        if child.is_alive():
+            child.kill()
+            child.join()
+
+
+def _as_hil(argv: list[str], log: Path) -> None:
+    """Be `hil` in this process, all that it says going to a file."""
+    from harness.cli import main
+
+    with log.open("wb") as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
+    sys.exit(main(argv))
+
+
+def _said(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
+
+
+def _arguments(fault: str, extent: Extent, out: Path) -> list[str]:
+    argv = ["run", "--quiet", "--workers", "0", "--out", str(out), "--run-id", run_id(fault)]
+    argv += [f"--pool={pool}" for pool in extent.pools]
+    lane = LANES[extent.soak, extent.disruption]
+    argv += ["--lane", lane] if lane else []
+    argv += ["--fault", fault] if fault != NOTHING else []
+    return argv
+
+
+def run_id(fault: str) -> str:
+    """How the run of a fault's trial is called."""
+    return fault.replace(" ", "-")
+
+
+def trial_of(fault: str, extent: Extent, out: Path, status: int, said: str) -> Trial:
+    """What a run in ``out`` amounts to, that ended with this status and said this."""
+    if status not in ENDED:
+        return Trial(fault, {}, f"the run ended with {status}: {said[-600:]}", extent)
+    try:
+        summary = summarise(read(out / run_id(fault)))
     except LedgerError as unreadable:
         return Trial(fault, {}, f"{unreadable}; the run said: {said[-600:]}", extent)
-    return Trial(fault, _outcomes(summary), extent=extent)
+    sentences = {
+        (row.claim, row.pool): tuple(one.because for one in row.findings) for row in summary.rows
+    }
+    return Trial(fault, _outcomes(summary), extent=extent, said=sentences)
 
 
 def _outcomes(summary: Summary) -> dict[Cell, Standing]:
@@ -157,12 +299,17 @@ def _outcomes(summary: Summary) -> dict[Cell, Standing]:
 
 
 def objections_to(
-    faults: Sequence[Fault], trials: Mapping[str, Trial], *, whole: bool
+    faults: Sequence[Declared],
+    trials: Mapping[str, Trial],
+    *,
+    whole: bool,
+    breakable: Collection[str] | None = None,
 ) -> list[str]:
     """Why the trials do not prove what the faults declare, a sentence each; none: they do.
 
     ``trials`` has one for each fault and one for `NOTHING`. ``whole`` says that these are all the
-    faults there are, so that a claim which none of them breaks counts too.
+    faults there are, so that a claim which none of them breaks counts too, if it is one of those
+    ``breakable``; None: of all but those that the embedded lab leaves out.
     """
     free = trials[NOTHING]
     found = [f"{trial.fault}: {trial.failure}" for trial in trials.values() if trial.failure]
@@ -178,13 +325,15 @@ def objections_to(
     if whole:
         broken = {claim for trial in trials.values() for claim, _ in trial.cells(Standing.BROKEN)}
         asked = {claim for claim, _ in free.outcomes}
-        for claim in [one for one in load_claims() if one not in broken and one not in LEFT_OUT]:
+        if breakable is None:
+            breakable = [one for one in load_claims() if one not in LEFT_OUT]
+        for claim in [one for one in breakable if one not in broken]:
             why = "" if claim in asked else ": no run of the embedded lab asks it"
             found.append(f"no fault breaks {claim}{why}")
     return found
 
 
-def _deviations(fault: Fault, trial: Trial, asked: set[Cell]) -> list[str]:
+def _deviations(fault: Declared, trial: Trial, asked: set[Cell]) -> list[str]:
     """Where a trial is not what the fault declares."""
     found = []
     for what, claims, standing in (
@@ -209,9 +358,8 @@ def _deviations(fault: Fault, trial: Trial, asked: set[Cell]) -> list[str]:
     return found
 
 
-def _matrix(trials: Sequence[Trial]) -> str:
+def matrix(trials: Sequence[Trial], claims: Sequence[str]) -> str:
     """Fault by claim; a cell has the worst outcome over the pools. B broken, u unknown."""
-    claims = list(load_claims())
     width = max(len(trial.fault) for trial in trials)
     lines = [f"{'':<{width}}  " + " ".join(f"{n:>2}" for n in range(1, len(claims) + 1))]
     for trial in trials:

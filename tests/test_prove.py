@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +23,7 @@ from harness.twin.faults.model import ALL_POOLS, GPU_POOLS, Fault
 HOLDS, BROKEN, UNKNOWN = Standing.HOLDS, Standing.BROKEN, Standing.UNKNOWN
 JOINS, LIVE = ("node-joins", "plain"), ("modules-live", "gpu-l40s")
 FREE: Mapping[Cell, Standing] = {JOINS: HOLDS, LIVE: HOLDS}
-PLAIN = Extent(("plain",), soak=False)
+PLAIN = Extent(("plain",), soak=False, disruption=False)
 
 
 def fault(name: str, **declared: Any) -> Fault:
@@ -103,6 +108,10 @@ def test_a_soak_is_asked_of_trials_that_have_one() -> None:
 @pytest.mark.parametrize("one", FAULTS.values(), ids=lambda one: one.id)
 def test_a_small_trial_has_a_pool_of_the_fault_and_one_beside_it(one: Fault) -> None:
     extent = extent_of(one)
+    if extent.disruption:
+        assert extent.pools == ("plain",) and "plain" in one.where
+        assert any("disruption" in load_claims()[claim].needs for claim in one.breaks)
+        return
     assert len(extent.pools) == 2 and set(extent.pools) & set(one.where)
     others = set(ALL_POOLS) - set(one.where)
     assert bool(set(extent.pools) & others) is bool(others)
@@ -185,6 +194,93 @@ def test_a_trial_that_failed_says_why_and_no_more() -> None:
     assert objections_to([fault("f")], trials, whole=False) == ["f: the run ended with 3: no twin"]
 
 
+TRIED = {
+    "told": ["faults", "absent-annotation-misread"],
+    "mistaken": ["run", "--lab", "/nowhere.yaml"],
+    "misread": ["rnu"],
+}
+
+
+def test_trials_are_hil_in_processes_of_their_own(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ended = prove.run_each(TRIED, 2, tmp_path)
+    assert {name: status for name, (status, _) in ended.items()} == {
+        "told": 0,
+        "mistaken": 2,
+        "misread": 2,
+    }
+    assert "A webhook strips every annotation" in ended["told"][1]
+    assert "/nowhere.yaml: found no readable file" in ended["mistaken"][1]
+    assert (tmp_path / "misread.log").read_text().startswith("usage: hil")
+    assert capfd.readouterr() == ("", "")
+
+
+class Child:
+    """A process that ends as soon as it has begun, and writes down when."""
+
+    told: list[str] = []
+    exitcode = 0
+
+    def __init__(self, target: object, args: tuple[list[str], Path]) -> None:
+        self.name = args[0][0]
+        self.sentinel, self._end = os.pipe()
+
+    def start(self) -> None:
+        self.told.append(f"begin {self.name}")
+        os.close(self._end)
+
+    def join(self) -> None:
+        self.told.append(f"end {self.name}")
+        os.close(self.sentinel)
+
+
+def test_as_many_run_at_once_as_there_are_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = SimpleNamespace(Process=Child, set_forkserver_preload=lambda _: None)
+    monkeypatch.setattr("harness.prove.multiprocessing.get_context", lambda _: context)
+    ended = prove.run_each({name: [name] for name in "abcde"}, 2, tmp_path)
+    assert list(ended.values()) == [(0, "")] * 5 and set(ended) == set("abcde")
+    assert Child.told[:2] == ["begin a", "begin b"]
+    running = 0
+    for word in (one.split()[0] for one in Child.told):
+        running += 1 if word == "begin" else -1
+        assert running <= 2
+
+
+def test_an_interrupt_ends_the_trials_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(sentinels: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prove, "wait", interrupted)
+    monkeypatch.setattr(prove, "_OWN_END", 0.0)
+    endless = ["twin", "up", "--dir", str(tmp_path / "twin")]
+    with pytest.raises(KeyboardInterrupt):
+        prove.run_each({"one": endless, "other": endless}, 2, tmp_path)
+    assert not multiprocessing.active_children()
+
+
+def test_no_thread_runs_where_trials_are_forked_from() -> None:
+    program = (
+        f"import importlib, os\nfor name in {prove._SHARED!r}:\n    importlib.import_module(name)\n"
+        "print(*os.listdir('/proc/self/task'))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert len(ran.stdout.split()) == 1
+
+
+def test_a_trial_that_left_no_ledger_says_what_it_said(tmp_path: Path) -> None:
+    ended = prove.trial_of("f", WHOLE, tmp_path, 1, "Traceback")
+    assert "neither ledger.jsonl nor a shard" in ended.failure
+    assert ended.failure.endswith("the run said: Traceback")
+    assert prove.trial_of("f", WHOLE, tmp_path, -9, "").failure == "the run ended with -9: "
+
+
 def test_a_place_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
     assert prove.prove([], jobs=1, out=Path("/proc/prove")) == 2
     assert capsys.readouterr().err.startswith("hil: --out /proc/prove: cannot write there")
@@ -204,7 +300,7 @@ def test_the_matrix_and_the_exit_status(
 ) -> None:
     monkeypatch.setattr(prove, "find", lambda name: fault(name))
     trials = {NOTHING: Trial(NOTHING, FREE), "f": Trial("f", under)}
-    monkeypatch.setattr(prove, "_try", lambda name, extent, out: trials[name])
+    monkeypatch.setattr(prove, "_trials", lambda wanted, jobs, out: [*map(trials.get, wanted)])
     monkeypatch.setattr(prove, "extent_of", lambda _: WHOLE)
     assert prove.prove(["f"], jobs=2, out=tmp_path) == status
     said = capsys.readouterr().out
