@@ -105,19 +105,22 @@ def write_missing(
     run_id: str,
     at: float,
     identities: Mapping[tuple[str, str], Identity] | None = None,
+    substrate: str = "",
 ) -> list[Path]:
     """A result file for each scenario that was planned and gave no verdict; gives the paths.
 
     Status ``broken``, since Allure's gate lets ``unknown`` pass. ``at`` is epoch seconds;
     ``identities`` is (scenario, pool) to what Allure calls that test, so that its history joins
     that of runs where it ran; without one the scenario's id and the pool stand for it.
+    ``substrate`` becomes a label, as those that ran have it.
     """
     known = identities or {}
     paths = []
     for lost in missing:
         key = (lost.scenario, lost.pool)
         own = Identity(lost.scenario, _digest(json.dumps(key)))
-        paths.append(_write_missing(results, lost, run_id, at, known.get(key, own)))
+        result = _missing_result(lost, run_id, at, known.get(key, own), substrate)
+        paths.append(write_json(results / f"{result['uuid']}-result.json", visible(result)))
     return paths
 
 
@@ -158,15 +161,22 @@ def write_executor(
     return write_json(results / "executor.json", given)
 
 
-def _write_missing(
-    results: Path, lost: Missing, run_id: str, at: float, identity: Identity
-) -> Path:
+def _missing_result(
+    lost: Missing, run_id: str, at: float, identity: Identity, substrate: str
+) -> dict[str, Any]:
     name = f"{lost.scenario} on {lost.pool}"
     key = json.dumps([run_id, lost.scenario, lost.pool, lost.why])
     unique = str(uuid.uuid5(_NAMESPACE, key))
     claims = ", ".join(lost.claims) or "none named"
     stamp = round(at * 1000)
-    result = {
+    labels = {
+        "tag": "not-run",
+        "suite": identity.full_name.partition("#")[0],
+        "host": lost.pool,
+        "framework": "pytest",
+        "substrate": substrate,
+    }
+    return {
         "uuid": unique,
         "name": name,
         "fullName": identity.full_name,
@@ -177,15 +187,9 @@ def _write_missing(
         "stage": "finished",
         "start": stamp,
         "stop": stamp,
-        "labels": [
-            {"name": "tag", "value": "not-run"},
-            {"name": "suite", "value": identity.full_name.partition("#")[0]},
-            {"name": "host", "value": lost.pool},
-            {"name": "framework", "value": "pytest"},
-        ],
+        "labels": [{"name": name, "value": text} for name, text in labels.items() if text],
         "parameters": [{"name": "pool", "value": repr(lost.pool), "excluded": True}],
     }
-    return write_json(results / f"{unique}-result.json", visible(result))
 
 
 def _digest(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -11,17 +12,19 @@ from harness.judge.cards import CardKind, card_kind
 from harness.report.ledger import LedgerView
 from harness.report.outcome import Standing, Summary
 from harness.report.records import Record
+from harness.report.substrate import Substrate, substrate_of
 
-SIMULATED = "twin"
-"""The kind of lab, as an inventory says it, in which nothing is real."""
 INJECTION = "cdi-injection"
+_BANNER = re.compile(r"\bLinux version (\d\S*)")
+_NOTED_KERNEL = re.compile(r"\bkernel (\d\S*)")
+_NOTED_TCG = re.compile(r"\baccelerator tcg\b")
 
 Words = dict[str, str]
 
 
 def limits(view: LedgerView, summary: Summary, kind: str) -> list[str]:
-    """The sentences that fit a run: ``kind`` is its lab's ("twin", "cluster", "" when it is not
-    known). Everything else is read off its facts and claims.
+    """The sentences that fit a run: ``kind`` is its lab's ("twin", "qemu", "cluster", "" when it is
+    not known). Everything else is read off its facts, notes and claims.
     """
     holds = dict(_conditions(view, summary, kind))
     return [_filled(says, holds[when]) for when, says in _table() if when in holds]
@@ -29,12 +32,16 @@ def limits(view: LedgerView, summary: Summary, kind: str) -> list[str]:
 
 def _conditions(view: LedgerView, summary: Summary, kind: str) -> Iterator[tuple[str, Words]]:
     """Each condition of the table that is met, with the words for its blanks."""
-    cards = list(dict.fromkeys(card for _, card in summary.pools if card))
+    substrate = substrate_of(kind)
+    pools = () if substrate is Substrate.MINI_LAB else summary.pools  # what it runs on is no card
+    cards = list(dict.fromkeys(card for _, card in pools if card))
     yield "always", {}
-    if kind == SIMULATED:
+    if substrate is Substrate.SIMULATED:
         yield "simulated", {}
-    if not kind:
+    if substrate is Substrate.UNRECORDED:
         yield "unrecorded", {}
+    if substrate is Substrate.MINI_LAB:
+        yield from _of_guests(view)
     yield ("cards" if cards else "no-cards"), {"cards": ", ".join(cards)}
     yield from _of_requests(view)
     yield from _of_cards(view)
@@ -42,6 +49,54 @@ def _conditions(view: LedgerView, summary: Summary, kind: str) -> Iterator[tuple
     held = {row.claim for row in summary.rows if row.outcome is Standing.HOLDS}
     if INJECTION in held:
         yield "by-effect", {}
+
+
+def _of_guests(view: LedgerView) -> Iterator[tuple[str, Words]]:
+    """What guests on one machine leave open (lanes.md section 2, lab/qemu_drbd.md)."""
+    yield "mini-lab", {}
+    kernels = list(dict.fromkeys(_kernels(view)))
+    if not any("talos" in one for one in kernels):
+        yield "no-talos", {"kernels": ", ".join(kernels) or "not recorded"}
+    if any(_NOTED_TCG.search(note.text("text")) for note in view.of("note")):
+        yield "emulated", {}
+    versions = dict.fromkeys(_drbd_versions(view))
+    eight = [one for one in versions if one.startswith("8.")]
+    if eight and len(eight) == len(versions):
+        yield "drbd-8", {"version": ", ".join(eight)}
+    stubs = list(dict.fromkeys(_nvidia_modules(view)))
+    if stubs:
+        yield "stub-modules", {"modules": ", ".join(stubs)}
+
+
+def _kernels(view: LedgerView) -> Iterator[str]:
+    for note in view.of("note"):
+        yield from _NOTED_KERNEL.findall(note.text("text"))
+    for fact in view.of("fact"):
+        yield from _BANNER.findall(fact.text("raw"))
+
+
+def _drbd_versions(view: LedgerView) -> Iterator[str]:
+    """Of the kernel module, as status and trials tell it; "" where they do not know it is none."""
+    for fact in view.of("fact"):
+        values = _values(fact)
+        course = values.get("course")
+        told = course if isinstance(course, dict) else values
+        if told is course or fact.text("kind").startswith("Drbd"):
+            version = told.get("version")
+            if isinstance(version, str) and version:
+                yield version
+
+
+def _nvidia_modules(view: LedgerView) -> Iterator[str]:
+    """Those that were live. No guest of the mini-lab has a card, and without one NVIDIA's own
+    module does not load (lanes.md section 4): they were stubs.
+    """
+    for fact in view.of("fact"):
+        if fact.text("kind") == "ModuleTable":
+            for module in _values(fact).get("modules") or ():
+                name = str(module.get("name")) if isinstance(module, dict) else ""
+                if name.startswith("nvidia"):
+                    yield name
 
 
 def _of_requests(view: LedgerView) -> Iterator[tuple[str, Words]]:

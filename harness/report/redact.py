@@ -22,6 +22,10 @@ from typing import Any
 MARK = "[redacted]"
 _SHORT = 512
 """Characters: what is no longer is looked up, for a ledger says the same names over and over."""
+_LONG = 256 * 1024
+"""Characters: up to these a text is looked up among the last few, for a fact is written more than
+once (to the ledger, to Allure). Longer ones are not kept.
+"""
 
 _NAME = (
     r"(?:token|passw(?:or)?d|passphrase|client-?key-?data|private-?_?key|secret-?_?key"
@@ -86,7 +90,9 @@ _DATA_NAME = re.compile(rf"(?i)[\w./-]*{_NAME}\Z")
 
 def redact(text: str) -> str:
     """``text`` without its secrets; applying it twice changes nothing more."""
-    return _redacted_again(text) if len(text) <= _SHORT else _redacted(text)
+    if len(text) <= _SHORT:
+        return _short(text)
+    return _long(text) if len(text) <= _LONG else _redacted(text)
 
 
 def _redacted(text: str) -> str:
@@ -95,7 +101,8 @@ def _redacted(text: str) -> str:
     return _cut_keys(_secret_objects(text))
 
 
-_redacted_again = lru_cache(maxsize=4096)(_redacted)
+_short = lru_cache(maxsize=4096)(_redacted)
+_long = lru_cache(maxsize=64)(_redacted)
 
 
 def redact_data(value: Any, *, name: str = "") -> Any:

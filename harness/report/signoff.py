@@ -14,11 +14,12 @@ from harness.claims.catalogue import Claim
 from harness.report.atomic import write_bytes, write_json
 from harness.report.chain import Chain, chains
 from harness.report.ledger import LedgerView
-from harness.report.limits import SIMULATED, limits
+from harness.report.limits import limits
 from harness.report.outcome import Finding, Row, Standing, Summary, exit_status
 from harness.report.records import DESELECTED, Record, rfc3339, visible
 from harness.report.redact import redact_data
 from harness.report.rundir import RunInfo
+from harness.report.substrate import IN_WORDS, Substrate, substrate_of
 
 SCHEMA = "hil.signoff/1"
 TEMPLATE = "signoff.html.j2"
@@ -55,6 +56,7 @@ def document(
         "headline": _headline(summary, failures, reservations),
         "obstacles": failures + reservations,
         "run": _run(run),
+        "substrate": _substrate(run),
         "ledger": {
             "sha256": view.sha256,
             "merged": view.merged,
@@ -69,7 +71,7 @@ def document(
         "counts": {one.value: number for one, number in summary.counts.items()},
         "words": {one.value: word for one, word in WORDS.items()},
         "pools": [{"pool": pool, "hardware": card} for pool, card in summary.pools if pool],
-        "claims": [_claim(name, summary, claims) for name in summary.claims],
+        "claims": [_claim(name, summary, claims, run) for name in summary.claims],
         "open": _open(summary, claims),
         "chains": [_chain(one) for one in chains(summary)],
         "not_shown": _not_shown(view, summary, claims, run.kind),
@@ -133,13 +135,21 @@ def _failures(view: LedgerView, summary: Summary, run: RunInfo) -> list[str]:
     return found
 
 
+_RESERVED: Mapping[Substrate, str] = {
+    Substrate.SIMULATED: "the lab was simulated",
+    Substrate.MINI_LAB: "the lab was a mini-lab: real guests and real DRBD, but nothing of the "
+    "release was in it",
+    Substrate.UNRECORDED: "the run does not record whether its lab was real",
+}
+
+
 def _reservations(run: RunInfo) -> list[str]:
-    """Why even a run in which everything holds is no evidence for a release (lanes section 6)."""
-    found = []
-    if run.kind == SIMULATED:
-        found.append("the lab was simulated")
-    if not run.kind:
-        found.append("the run does not record whether its lab was real")
+    """Why even a run in which everything holds is no evidence for a release.
+
+    A release is signed on QEMU with the product in it and on hardware (lanes.md sections 1 and 6).
+    The mini-lab holds nothing of the product: what it shows is of kernels, DRBD and the harness.
+    """
+    found = [_RESERVED[on] for on in [substrate_of(run.kind)] if on in _RESERVED]
     if not run.subject:
         found.append("the run does not record which release it tested")
     return found
@@ -166,7 +176,15 @@ def _run(run: RunInfo) -> dict[str, Any]:
     return fields
 
 
-def _claim(name: str, summary: Summary, claims: Mapping[str, Claim]) -> dict[str, Any]:
+def _substrate(run: RunInfo) -> dict[str, str]:
+    """On what every claim of the run was established, as far as it was."""
+    name = substrate_of(run.kind)
+    return {"name": name.value, "says": IN_WORDS[name]}
+
+
+def _claim(
+    name: str, summary: Summary, claims: Mapping[str, Claim], run: RunInfo
+) -> dict[str, Any]:
     known = claims.get(name)
     rows = [row for row in summary.rows if row.claim == name]
     return {
@@ -175,7 +193,7 @@ def _claim(name: str, summary: Summary, claims: Mapping[str, Claim]) -> dict[str
         "severity": known.severity if known else "",
         "proof": known.proof if known else "",
         "cells": _cells(rows, [pool for pool, _ in summary.pools if pool]),
-        "rows": [_row(row) for row in rows],
+        "rows": [_row(row) | {"substrate": substrate_of(run.kind).value} for row in rows],
     }
 
 

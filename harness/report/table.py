@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.report.chain import Chain, chains
 from harness.report.outcome import Row, Standing, Summary
 from harness.report.records import visible
+from harness.report.substrate import IN_WORDS, Substrate
 
 WORDS: Mapping[Standing, str] = {
     Standing.BROKEN: "BROKEN",
@@ -37,13 +38,14 @@ def render(
     width: int = 100,
     reports: Mapping[str, Path | str] | None = None,
     limits: Sequence[str] = (),
+    substrate: Substrate | None = None,
     colour: bool = False,
 ) -> str:
     """The table as ASCII-framed text, no line longer than ``width`` but a report's path.
 
     ``reports`` is label to path ("Sign-off" to ``signoff.html``). Of a reference run (`chain`) the
-    chain stands there link by link, and ``limits``: what the run cannot show by its nature. Colour
-    is never the only sign.
+    chain stands there link by link, and ``limits``: what the run cannot show by its nature.
+    ``substrate`` is what all of it was seen on. Colour is never the only sign.
     """
     found = chains(summary)
     parts = [
@@ -51,7 +53,7 @@ def render(
         *(_chain(one, width, colour=colour) for one in found),
         _reasons(summary, width, colour=colour),
         _not_shown(limits, width) if found else "",
-        _counts(summary),
+        _counts(summary, substrate),
     ]
     if reports:
         longest = max(len(label) for label in reports)
@@ -176,11 +178,13 @@ def _wrapped(text: str, width: int, *, mark: str = "    ", most: int | None = No
     )
 
 
-def _counts(summary: Summary) -> str:
+def _counts(summary: Summary, substrate: Substrate | None) -> str:
     told = [f"{number} {WORDS[one].lower()}" for one, number in summary.counts.items() if number]
     absent = summary.planned - summary.reported
     scenarios = f"Scenarios: {summary.planned} planned, {summary.reported} reported"
     lines = [f"{scenarios}, {absent} missing"]
     if told:
         lines.insert(0, f"Claims: {', '.join(told)}")
+    if substrate is not None:
+        lines.append(f"Substrate: {substrate} ({IN_WORDS[substrate]})")
     return "\n".join(lines)

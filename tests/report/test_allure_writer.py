@@ -93,6 +93,15 @@ def test_what_was_planned_and_lost_has_a_broken_result(written: Path, tmp_path: 
     assert len(list(out.iterdir())) == len(paths) == len({p.name for p in paths})
 
 
+def test_what_was_lost_is_labelled_like_what_ran(tmp_path: Path) -> None:
+    lost = [Missing("s", "p", ("c",), "no card free")]
+    (path,) = allure_writer.write_missing(tmp_path, lost, run_id="r", at=0.0, substrate="mini-lab")
+    labels = json.loads(path.read_text())["labels"]
+    assert {"name": "substrate", "value": "mini-lab"} in labels
+    (path,) = allure_writer.write_missing(tmp_path, lost, run_id="r", at=0.0)
+    assert "substrate" not in path.read_text()
+
+
 def test_one_scenario_lost_on_two_pools_is_not_one_with_a_retry(tmp_path: Path) -> None:
     missing = [Missing("s", pool, ("c",), "no card free") for pool in ("p", "q")]
     paths = allure_writer.write_missing(tmp_path, missing, run_id="r", at=0.0)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.facts.drbd import DrbdStatus
 from harness.facts.fact import Fact, Origin
 from harness.facts.gpunode import GpuNode
 from harness.facts.machineconfig import DeclaredModule
+from harness.facts.modules import Module, ModuleTable
 from harness.facts.operator import Addons
 from harness.facts.pci import PciCard, PciCards
 from harness.facts.pool import ABSENT, PoolRequest, RequestedModules
@@ -22,6 +24,13 @@ from harness.report.outcome import summarise
 ORIGIN = Origin(1.0, "somewhere", "")
 L40S, GB202 = "10de:26b9", "10de:2bb5"
 DEVICE = "nvidia.com/AD102GL_L40S"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial(Fact):
+    """As those of a replicated volume: the version is in their course."""
+
+    course: dict[str, str]
 
 
 @dataclass
@@ -90,6 +99,62 @@ def test_the_kind_of_lab_decides(run: Run, kind: str, said: str, unsaid: str) ->
     text = run.plan("gpu", "L40S").says(kind)
     assert said in text
     assert unsaid not in text
+
+
+GUESTS = "QEMU guests on one machine"
+
+
+def drbd(version: str) -> DrbdStatus:
+    return DrbdStatus(ORIGIN, "n1", version, ())
+
+
+def table(*names: str) -> ModuleTable:
+    return ModuleTable(ORIGIN, tuple(Module(n, 1, 0, (), "Live", "0x0", "O") for n in names), True)
+
+
+def test_guests_on_one_machine_have_limits_of_their_own(run: Run) -> None:
+    text = run.plan("mini", "QEMU guests").says("qemu")
+    assert "Anything of a GPU" in text and "does not carry" not in text
+    for said in (GUESTS, "cache=unsafe", "A real network", "(not recorded) under busybox's init"):
+        assert said in text
+    for unsaid in ("was simulated", "DRBD 9", "stubs", "emulated"):
+        assert unsaid not in text
+    for other in ("twin", "cluster", ""):
+        assert GUESTS not in run.says(other) and "busybox" not in run.says(other)
+
+
+def test_what_a_mini_lab_had_is_read_off_its_run(run: Run) -> None:
+    run.plan("mini", "").keep(drbd("8.4.11"), table("nvidia_uvm", "nvidia", "drbd"), pool="mini")
+    run.shard("pool-mini").note("bring-up", "image ready, kernel 6.1.0-57-cloud-amd64", at=1.0)
+    run.shard("pool-mini").note("bring-up", "accelerator tcg: there is no /dev/kvm", at=1.0)
+    text = run.says("qemu")
+    assert "the module here was 8.4.11" in text
+    assert "nvidia_uvm, nvidia were stubs" in text
+    assert "emulated (TCG)" in text
+    assert "another kernel (6.1.0-57-cloud-amd64)" in text
+    assert "{" not in text
+    assert "stubs" not in run.says("cluster") and "8.4.11" not in run.says("cluster")
+
+
+def test_a_mini_lab_with_drbd_9_kvm_and_talos(run: Run) -> None:
+    run.plan("mini", "").keep(drbd("9.2.14"), pool="mini")
+    run.shard("pool-mini").note("bring-up", "accelerator kvm: a kernel spoke, no tcg", at=1.0)
+    banner = Origin(1.0, "guest n1: console", "[    0.000000] Linux version 6.18.9-talos (b@c)")
+    run.keep(PciCards(banner, (), 0), pool="mini")
+    text = run.says("qemu")
+    assert GUESTS in text
+    for unsaid in ("DRBD 9, which", "emulated", "busybox"):
+        assert unsaid not in text
+
+
+def test_one_trial_on_drbd_9_is_not_told_as_8(run: Run) -> None:
+    run.keep(drbd("8.4.11"), drbd("9.2.14"), pool="mini")
+    assert "DRBD 9, which" not in run.says("qemu")
+
+
+def test_a_trial_tells_the_version_as_well(run: Run) -> None:
+    run.keep(Trial(ORIGIN, {"version": "8.4.11"}), pool="mini")
+    assert "the module here was 8.4.11" in run.says("qemu")
 
 
 def test_a_card_stands_for_itself_alone(run: Run) -> None:

@@ -271,7 +271,36 @@ def test_a_simulated_lab_is_no_evidence_for_a_release(tmp_path: Path, verdict: V
 def test_a_lab_of_unknown_kind_is_not_taken_for_real(tmp_path: Path, verdict: Verdicts) -> None:
     shown = build(all_hold(tmp_path, verdict), kind="")
     assert shown["obstacles"] == ["the run does not record whether its lab was real"]
-    assert "not known whether real or simulated" in page(tmp_path, kind="").text
+    assert "not recorded : the lab may have been real or simulated" in page(tmp_path, kind="").text
+    assert build(tmp_path, kind="paper")["obstacles"] == shown["obstacles"]
+
+
+def test_a_mini_lab_is_real_and_no_evidence_for_a_release(
+    tmp_path: Path, verdict: Verdicts
+) -> None:
+    shown = build(all_hold(tmp_path, verdict), kind="qemu")
+    assert not shown["signable"]
+    assert shown["headline"] == "Every claim planned is established. No evidence for a release"
+    assert [item for item in shown["obstacles"] if "nothing of the release" in item]
+    assert "simulated" not in " ".join(shown["obstacles"])
+    text = page(tmp_path, kind="qemu").text
+    assert "QEMU guests and DRBD on one machine" in text[: text.index("scenarios planned")]
+    assert "was simulated" not in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("twin", "simulated"), ("qemu", "mini-lab"), ("cluster", "cluster"), ("", "not recorded")],
+)
+def test_each_claim_says_on_what_it_was_established(
+    tmp_path: Path, verdict: Verdicts, kind: str, name: str
+) -> None:
+    shown = build(all_hold(tmp_path, verdict), kind=kind)
+    assert shown["substrate"]["name"] == name
+    assert [row["substrate"] for claim in shown["claims"] for row in claim["rows"]] == [name]
+    text = page(tmp_path, kind=kind).text
+    evidence = text[text.index("What each claim rests on") :]
+    assert f"gpu-l40s on L40S ({name})" in evidence
 
 
 def test_a_release_without_a_name_cannot_be_signed(tmp_path: Path, verdict: Verdicts) -> None:

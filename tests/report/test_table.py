@@ -9,6 +9,7 @@ import pytest
 from harness.judge.verdict import Verdict
 from harness.report.ledger import Ledger, read
 from harness.report.outcome import summarise
+from harness.report.substrate import IN_WORDS, Substrate
 from harness.report.table import render
 
 
@@ -30,6 +31,13 @@ def test_it_reads_without_colour(written: Path) -> None:
     assert "Scenarios: 3 planned, 1 reported, 2 missing" in text
     assert lines[-1] == "Ledger  out/ledger.jsonl"
     assert text.isascii() and max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize("substrate", Substrate)
+def test_it_says_on_what_all_this_was_seen(written: Path, substrate: Substrate) -> None:
+    last = render(summarise(read(written)), substrate=substrate).splitlines()[-1]
+    assert last == f"Substrate: {substrate.value} ({IN_WORDS[substrate]})"
+    assert "Substrate" not in render(summarise(read(written)))
 
 
 def test_the_worst_comes_first_among_the_reasons(written: Path) -> None:

@@ -1,0 +1,44 @@
+"""The command line of `hil doctor`; what does the work is imported when needed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+MakeVerb = Callable[..., argparse.ArgumentParser]
+
+
+def add(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb, default: Path
+) -> None:
+    """Add the verb; ``verb(parsers, name, text, example)`` makes its parser. ``default`` is the
+    inventory that is looked at unless another is named.
+    """
+    parser = verb(
+        verbs,
+        "doctor",
+        "Say what this machine can do, and what to install where it cannot. Nothing is installed "
+        "or changed. Ends with 3 where the lab would not work.",
+        "hil doctor --lab inventory/qemu-mini.yaml",
+    )
+    parser.add_argument(
+        "--lab",
+        type=Path,
+        default=default,
+        metavar="FILE",
+        help="inventory whose needs must be met (default: the embedded twin)",
+    )
+    parser.add_argument(
+        "--try",
+        dest="tried",
+        action="store_true",
+        help="also try what takes a moment or asks somebody else: KVM, the lab's API",
+    )
+    parser.set_defaults(verb=_doctor)
+
+
+def _doctor(chosen: argparse.Namespace) -> int:
+    from harness.doctor.examination import doctor
+
+    return doctor(chosen.lab, tried=chosen.tried)

@@ -1,0 +1,73 @@
+"""What `hil equivalence` does: find the runs, compare them, say where they disagree."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from harness.report.equivalence import compare, latest, sides
+from harness.report.ledger import LEDGER, SHARDS
+from harness.report.records import LedgerError
+from harness.report.sidebyside import document, page
+
+DIFFER = 1
+USER_MISTAKE = 2
+UNREADABLE = 3
+_LEAST = 2
+"""Runs that a comparison takes."""
+
+
+class _Mistake(Exception):
+    """What was asked cannot be done; the message says why and what can."""
+
+
+def equivalence(runs: Sequence[str], *, out: Path, as_json: bool = False) -> int:
+    """Compare runs (folders, or ids of runs kept in ``out``; none: the latest of each substrate).
+
+    0: nothing differs; 1: something does; 2: a mistake in what was asked; 3: a ledger cannot be
+    read, or not all of it.
+    """
+    try:
+        folders = [_folder(run, out) for run in runs] if runs else _latest(out)
+        if len({folder.resolve() for folder in folders}) < _LEAST:
+            raise _Mistake("name two runs at least, or none: then the latest of each substrate")
+        found = compare(sides(folders))
+    except _Mistake as mistake:
+        sys.stderr.write(f"hil: {mistake}\n")
+        return USER_MISTAKE
+    except LedgerError as unreadable:
+        sys.stderr.write(f"hil: {unreadable}\n")
+        return UNREADABLE
+    if not found.compared:
+        named = " and ".join(side.run.run_id for side in found.sides)
+        sys.stderr.write(f"hil: no claim was put to two of {named}; nothing can be compared\n")
+        return USER_MISTAKE
+    told = json.dumps(document(found), indent=2) + "\n" if as_json else page(found)
+    sys.stdout.write(told)
+    if any(side.view.unreadable for side in found.sides):
+        return UNREADABLE
+    return DIFFER if found.disagreements else 0
+
+
+def _latest(out: Path) -> list[Path]:
+    found = latest(out)
+    if len(found) < _LEAST:
+        names = ", ".join(found) or "no substrate"
+        raise _Mistake(
+            f"{out} has runs of {names}, and two are needed; make one with `hil run --lab FILE`, "
+            "or name folders of runs"
+        )
+    return list(found.values())
+
+
+def _folder(run: str, out: Path) -> Path:
+    for folder in (Path(run), out / run):
+        if (folder / LEDGER).is_file() or (folder / SHARDS).is_dir():
+            return folder
+    kept = [path.parent.name for path in out.glob("*/run.json")]
+    near = get_close_matches(run, kept, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise _Mistake(f"{run}: no folder of a run, and no run of that name in {out}{hint}")
