@@ -16,9 +16,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from harness import fault_options
+from harness.doctor import options as doctor_options
+from harness.qemulab import options as qemu_options
+from harness.report import options as report_options
+from harness.session.attaching import OF_TWIN, WHEREVER
+
 ROOT = Path(__file__).resolve().parent.parent
 TWIN_INVENTORY = ROOT / "inventory" / "twin.yaml"
-TWIN_DIRECTORY = Path(".hil")
 
 USER_MISTAKE = 2
 LAB_UNFIT = 3
@@ -61,7 +66,13 @@ def _write_whatever_the_terminal() -> None:
 
 def _chosen(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line, read. An option that is none is told by its verb, which knows its own."""
-    chosen, extra = parser().parse_known_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    end = words.index("--") if "--" in words else len(words)
+    chosen, extra = parser().parse_known_args(words[:end])
+    # argparse would give what follows "--" to whichever positional has room
+    chosen.rest = words[end + 1 :]
+    if chosen.rest and not getattr(chosen, "takes_rest", False):
+        extra += ["--", *chosen.rest]
     if extra:
         own: argparse.ArgumentParser = chosen.own
         hints = [_meant(word.partition("=")[0], own._option_string_actions) for word in extra]
@@ -90,10 +101,13 @@ def parser() -> argparse.ArgumentParser:
     )
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
     _add_run(verbs)
-    _add_prove(verbs)
+    fault_options.add_prove(verbs, _verb, _count, TWIN_INVENTORY)
     _add_twin(verbs)
+    qemu_options.add(verbs, _verb)
+    report_options.add(verbs, _verb)
+    doctor_options.add(verbs, _verb, TWIN_INVENTORY)
     _add_claims(verbs)
-    _add_faults(verbs)
+    fault_options.add_faults(verbs, _verb)
     _add_inventory(verbs)
     return top
 
@@ -147,15 +161,17 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--attach",
         type=Path,
         nargs="?",
-        const=TWIN_DIRECTORY,
+        const=WHEREVER,
         metavar="DIR",
-        help="use the twin that `hil twin up` left running (default DIR: .hil)",
+        help="use the twin that `hil twin up` left running (default DIR: .hil), or the guests of "
+        f"`hil qemu up` ({qemu_options.DIRECTORY})",
     )
     run.add_argument(
         "--fault",
         action="append",
         default=[],
-        help="plant a fault in the embedded twin (repeatable; see `hil faults`)",
+        help="plant a fault in the embedded twin, or in the mini-lab's guests (repeatable; see "
+        "`hil faults`)",
     )
     run.add_argument("--seed", type=int, default=1, help="seed of the embedded twin (default 1)")
     run.add_argument(
@@ -193,32 +209,6 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     run.add_argument("--quiet", action="store_true", help="print the table of claims only")
     run.set_defaults(verb=_run)
-
-
-def _add_prove(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    prove = _verb(
-        verbs,
-        "prove",
-        "Run the scenarios under every fault of the catalogue and print "
-        "fault by claim: what breaks nothing, or what nothing breaks, fails.",
-        "hil prove --fault gpu-not-permitted",
-    )
-    prove.add_argument("--fault", action="append", default=[], help="only this fault (repeatable)")
-    prove.add_argument(
-        "--jobs",
-        type=_count,
-        default=0,
-        metavar="N",
-        help="faults to try at once (default: one per processor)",
-    )
-    prove.add_argument(
-        "--thorough",
-        action="store_true",
-        help="every fault on every pool, past 70 minutes of uptime (default: on one pool that it "
-        "concerns and one that it does not)",
-    )
-    prove.add_argument("--out", type=Path, default=Path("reports/out/prove"), metavar="DIR")
-    prove.set_defaults(verb=_prove)
 
 
 def _add_twin(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -299,7 +289,7 @@ def _add_twin_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dir",
         type=Path,
-        default=TWIN_DIRECTORY,
+        default=OF_TWIN,
         metavar="DIR",
         help="where the twin keeps its kubeconfig (default: .hil)",
     )
@@ -314,17 +304,6 @@ def _add_claims(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     claims.add_argument("claim", nargs="?", default="")
     claims.set_defaults(verb=_claims)
-
-
-def _add_faults(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    faults = _verb(
-        verbs,
-        "faults",
-        "List the faults the twin can exhibit, or explain one.",
-        "hil faults no-modules-block",
-    )
-    faults.add_argument("fault", nargs="?", default="")
-    faults.set_defaults(verb=_faults)
 
 
 def _add_inventory(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -356,13 +335,6 @@ def _run(chosen: argparse.Namespace) -> int:
     from harness.session.command import run
 
     return run(chosen)
-
-
-def _prove(chosen: argparse.Namespace) -> int:
-    from harness.prove import prove
-
-    jobs = chosen.jobs or os.cpu_count() or 1
-    return prove(chosen.fault, jobs=jobs, out=chosen.out, thorough=chosen.thorough)
 
 
 def _twin_up(chosen: argparse.Namespace) -> int:
@@ -411,12 +383,6 @@ def _claims(chosen: argparse.Namespace) -> int:
     from harness.claims.listing import show
 
     return show(chosen.claim)
-
-
-def _faults(chosen: argparse.Namespace) -> int:
-    from harness.twin.faults.listing import show
-
-    return show(chosen.fault)
 
 
 def _inventory_check(chosen: argparse.Namespace) -> int:
