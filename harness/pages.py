@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 WIDTH = 98
 """Columns; a word that is longer stays whole."""
+USER_MISTAKE = 2
+
+
+def show(
+    name: str,
+    sentences: Mapping[str, str],
+    described: Callable[[str], Mapping[str, str]],
+    unknown: type[Exception],
+) -> int:
+    """Print a catalogue, or with a name that entry whole. ``described`` gives its fields, or raises
+    ``unknown``, whose message is then told: 2, as for any mistake of the user's.
+    """
+    if not name:
+        sys.stdout.write(index(sentences))
+        return 0
+    try:
+        fields = described(name)
+    except unknown as mistake:
+        sys.stderr.write(f"hil: {mistake}\n")
+        return USER_MISTAKE
+    sys.stdout.write(entry(name, fields))
+    return 0
 
 
 def index(entries: Mapping[str, str]) -> str:

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-
 from harness import pages
 from harness.qemulab.faults.catalogue import FAULTS, UnknownFault, find
 from harness.qemulab.faults.model import Fault
 
-USER_MISTAKE = 2
 HARMLESS = "by design: whoever takes it for a fault is mistaken, and every claim must hold"
 
 
 def show(name: str) -> int:
     """Print the catalogue, or one fault whole. 2 for a fault that it does not have."""
-    if not name:
-        sys.stdout.write(pages.index({fault.id: fault.sentence for fault in FAULTS.values()}))
-        return 0
-    try:
-        fault = find(name)
-    except UnknownFault as unknown:
-        sys.stderr.write(f"hil: {unknown}\n")
-        return USER_MISTAKE
-    sys.stdout.write(pages.entry(fault.id, described(fault)))
-    return 0
+    sentences = {fault.id: fault.sentence for fault in FAULTS.values()}
+    return pages.show(name, sentences, lambda one: described(find(one)), UnknownFault)
 
 
 def described(fault: Fault) -> dict[str, str]:
