@@ -216,7 +216,8 @@ class Relay:
         self._frozen.set()
 
     def cut(self) -> None:
-        for one in self._sockets:
+        # those of now: whoever sees its line cut may be back before this loop is through
+        for one in tuple(self._sockets):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
