@@ -22,6 +22,9 @@ TERMS: tuple[str, ...] = (
     "storage=drbd",
     "storage=pair",
     "storage=quorum",
+    "clone",
+    "linstor",
+    "platform",
     "disruption",
     "console",
     "ssh",
@@ -59,7 +62,9 @@ class Capabilities:
     ``modules`` whether it calls for kernel modules; ``replicas`` are the copies that DRBD keeps of
     its disks, 0 where it keeps none; ``console`` is a serial console; ``ssh`` is a hypervisor host
     that can be logged in to; ``disruptable`` is whether the lab lets anybody cut its machines'
-    links and switch them off, ``disruption`` whether this run may; ``soak`` is whether the run's
+    links and switch them off, ``disruption`` whether this run may; ``clone`` is whether its disks are
+    clones of the platform's golden image, ``linstor`` whether LINSTOR's controller can be asked,
+    ``platform`` whether this run may edit the platform's catalogue; ``soak`` is whether the run's
     lane lets a node grow old, ``lane`` its name, "" for none.
     """
 
@@ -77,6 +82,9 @@ class Capabilities:
     modules: bool = False
     disruptable: bool = False
     disruption: bool = False
+    clone: bool = False
+    linstor: bool = False
+    platform: bool = False
     soak: bool = False
     lane: str = ""
 
@@ -116,6 +124,9 @@ def capabilities(lab: Lab, pool: str, *, lane: str = "") -> Capabilities:
         modules=asked.gpu is not None or bool(asked.kernel_modules),
         disruptable=lab.hands_out_keys,
         disruption=lab.hands_out_keys and run is not None and run.disruption,
+        clone=asked.os_image == "builtin",
+        linstor=lab.hands_out_keys or lab.linstor is not None,
+        platform=run is not None and run.platform,
         soak=soak,
         lane=lane,
     )
@@ -188,6 +199,9 @@ def _lack(need: Need, has: Capabilities) -> str:
         Need("storage", "drbd"): (has.replicas > 0, f"{pool} has its {disks}"),
         Need("storage", "pair"): (has.replicas == PAIR, _no_pair(has)),
         Need("storage", "quorum"): (has.replicas >= QUORUM, _no_quorum(has)),
+        Need("clone"): (has.clone, f"{pool} downloads its disks: no golden image is cloned"),
+        Need("linstor"): (has.linstor, f"{lab} says nothing of LINSTOR's controller"),
+        Need("platform"): (has.platform, f"{run} lets nobody edit the platform's catalogue"),
         Need("disruption"): (has.disruption, _no_disruption(has, run)),
         Need("console"): (has.console, f"{lab} gives no serial console"),
         Need("ssh"): (has.ssh, f"{lab} names no host with an SSH key"),

@@ -112,6 +112,18 @@ class Tenant(Part):
     requests_per_second: Rate | None = Field(default=None, description=_RATE)
 
 
+class Linstor(Part):
+    """How to reach LINSTOR's controller: its REST API over TLS, for holders of a certificate."""
+
+    url: Url = Field(
+        description="Address of its REST API (https://linstor.example:3371); the controller is "
+        "Service linstor-controller in cozy-linstor."
+    )
+    ca: SecretRef = Field(description="Certificate of the authority that signed the controller's.")
+    certificate: SecretRef = Field(description="The client certificate that it lets in.")
+    key: SecretRef = Field(description="Private key of that certificate.")
+
+
 class Host(Part):
     """A hypervisor host: a machine that holds cards and runs the workers' virtual machines."""
 
@@ -307,6 +319,11 @@ class Lane(Part):
         default=False,
         description="true where a run may cut links, switch storage nodes off and reboot workers.",
     )
+    platform: Flag = Field(
+        default=False,
+        description="true where a run may edit the platform's Package: add images to its catalogue "
+        "and take them out again.",
+    )
 
     def asks(self, claim: str) -> bool:
         """Whether the lane asks the claim with this id."""
@@ -365,6 +382,10 @@ class Lab(Part):
     )
     cuda_success: Words = Field(
         default=CUDA_SUCCESS, description="Text that the CUDA program writes on success."
+    )
+    linstor: Linstor | None = Field(
+        default=None,
+        description="LINSTOR's controller; a twin that a run starts or attaches to names its own.",
     )
     hosts: tuple[Host, ...] = Field(
         default=(),

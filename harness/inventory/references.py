@@ -22,6 +22,7 @@ NOT_OF_GUESTS = (
     "cudaImage",
     "cudaCommand",
     "cudaSuccess",
+    "linstor",
     "hosts",
     "gpus",
     "schematics",

@@ -35,6 +35,13 @@ def test_a_pool_with_cards_has_a_gpu(small: dict[str, Any]) -> None:
         ("cards", "storage=pair", "has 3 DRBD replicas, whose quorum keeps two from going on"),
         ("plain", "storage=quorum", "has 0 DRBD replicas, 3 make a quorum"),
         ("cards", "disruption", "lab bench lets nobody cut a link, switch a machine off"),
+        (
+            "plain",
+            "clone",
+            "pool plain of lab bench downloads its disks: no golden image is cloned",
+        ),
+        ("cards", "linstor", "lab bench says nothing of LINSTOR's controller"),
+        ("cards", "platform", "a run of lab bench without a lane lets nobody edit the platform's"),
     ],
 )
 def test_each_missing_thing_has_its_sentence(
@@ -54,6 +61,33 @@ def test_every_missing_thing_is_told(small: dict[str, Any]) -> None:
 def test_a_host_with_a_key_gives_ssh(small: dict[str, Any]) -> None:
     small["hosts"] = [{"name": "a"}, {"name": "b", "ssh": {"env": "KEY"}}]
     assert missing(Lab.model_validate(small), "cards", "ssh") == ()
+
+
+def test_a_pool_of_clones_has_a_golden_image(small: dict[str, Any]) -> None:
+    small["pools"]["plain"]["osImage"] = "builtin"
+    small["pools"]["cards"]["osImage"] = "factory"
+    lab = Lab.model_validate(small)
+    assert missing(lab, "plain", "clone") == ()
+    assert [lack.need for lack in missing(lab, "cards", "clone")] == ["clone"]
+
+
+def test_linstor_is_what_a_lab_names_or_a_twin_hands_out(small: dict[str, Any]) -> None:
+    secret = {"env": "LINSTOR"}
+    small["linstor"] = {
+        "url": "https://linstor:3371", "ca": secret, "certificate": secret, "key": secret
+    }  # fmt: skip
+    assert missing(Lab.model_validate(small), "cards", "linstor") == ()
+    del small["linstor"], small["management"]
+    small |= {"kind": "twin", "clock": "virtual"}
+    assert missing(Lab.model_validate(small), "cards", "linstor") == ()
+
+
+def test_the_platform_is_a_lanes_to_edit(small: dict[str, Any]) -> None:
+    small["lanes"] = {"rough": {"pools": ["cards"], "platform": True}, "mild": {"pools": ["cards"]}}
+    lab, needs = Lab.model_validate(small), parse_needs(["platform"])
+    assert match(needs, capabilities(lab, "cards", lane="rough")) == ()
+    [lack] = match(needs, capabilities(lab, "cards", lane="mild"))
+    assert str(lack) == "lane mild of lab bench lets nobody edit the platform's catalogue"
 
 
 def test_a_soak_is_the_lanes_and_not_the_pools(small: dict[str, Any]) -> None:
@@ -81,7 +115,7 @@ def test_pools_that_meet_the_needs(small: dict[str, Any]) -> None:
         ("storage=drdb", "storage=drbd, as the nearest"),
         ("consle", "console, as the nearest"),
         ("nogpu", "no-gpu, as the nearest"),
-        ("", "one of console"),
+        ("", "one of clone"),
         ("gpu=", "gpu"),
     ],
 )

@@ -20,7 +20,9 @@ def test_the_twin_has_a_pool_of_each_kind() -> None:
         "gpu-l40s": ("l40s", 1, 1),
         "gpu-gb202": ("gb202", 1, 1),
         "plain": (None, 2, 0),
+        "cloned": (None, 2, 0),
     }
+    assert {pool.os_image for pool in lab.pools.values()} == {None, "factory", "builtin"}
 
 
 def test_schematics_are_ones_that_the_twin_can_build(shipped: Path) -> None:
