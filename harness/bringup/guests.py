@@ -7,9 +7,10 @@ from a roll-back to the moment after boot, so that one may break what it likes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from harness.bringup.boots import Log as KernelLogs
 from harness.bringup.boots import Sample
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from harness.reach.power import Link, Power
     from harness.reach.serial import SerialConsole
     from harness.reach.ssh import SshShell
+
+_F = TypeVar("_F")
 
 RESOURCE = "r0"
 """The DRBD resource that the guests replicate."""
@@ -203,6 +206,14 @@ class GuestPool:
             self.lab.plant(fault)
             self.log("fault", f"planted {fault}")
 
+    def at_once(self, asker: GuestWorker, ask: Callable[[GuestContainers], _F]) -> _F:
+        """What ``asker``'s containers come to, while every other guest makes the same of its own:
+        each of them is slow, and none needs another.
+        """
+        for worker in self.workers:
+            worker.set_about(ask)
+        return asker.set_about(ask).result()
+
     def close(self) -> None:
         """Let go of shells and consoles."""
         while self._workers:
@@ -218,6 +229,8 @@ class GuestWorker:
     _shell: SshShell | None = field(default=None)
     _boots: MachineBoots | None = field(default=None)
     _containers: GuestContainers | None = field(default=None)
+    _hands: ThreadPoolExecutor | None = field(default=None)
+    _tasks: dict[object, Future[Any]] = field(default_factory=dict)
 
     @property
     def subject(self) -> str:
@@ -273,22 +286,34 @@ class GuestWorker:
 
     def cdi_spec(self) -> CdiSpec | CdiAbsent | Unread:
         """The CDI file that the guest's own generator wrote."""
-        return self._run().cdi_spec()
+        return self._pool.at_once(self, GuestContainers.cdi_spec)
 
     def fresh_pod(self) -> Injected | Unread:
         """A new container that asked for a card."""
-        return self._run().fresh_pod()
+        return self._pool.at_once(self, GuestContainers.fresh_pod)
 
     def control_pod(self) -> Control | Unread:
         """The same without a card."""
-        return self._run().control_pod()
+        return self._pool.at_once(self, GuestContainers.control_pod)
 
     def early_pod(self) -> EarlyPod | Unread:
         """A container from before there was a CDI file."""
-        return self._run().early_pod()
+        return self._pool.at_once(self, GuestContainers.early_pod)
+
+    def set_about(self, ask: Callable[[GuestContainers], _F]) -> Future[_F]:
+        """Have its containers looked at by this guest's own thread, one thing after another."""
+        if self._hands is None:
+            self._hands = ThreadPoolExecutor(1, f"containers of {self.name}")
+        if ask not in self._tasks:
+            self._tasks[ask] = self._hands.submit(lambda: ask(self._run()))
+        return self._tasks[ask]
 
     def close(self) -> None:
         """Log out. What was started on the guest goes with its roll-back."""
+        if self._hands is not None:
+            self._hands.shutdown(cancel_futures=True)
+            self._hands = None
+            self._tasks.clear()
         if self._shell is not None:
             self._shell.close()
             self._shell = None

@@ -40,9 +40,9 @@ PROMPT_LIMIT = 60.0
 """Seconds of the lab's time to wait for a login prompt before trying to log in all the same."""
 AGAIN = 1.0
 """Seconds between two tries to reach the machine again."""
-STEADY = 5.0
+STEADY = 3.0
 """Seconds after the first look at a new boot at which it is looked at once more."""
-PANIC_SECONDS = 3
+PANIC_SECONDS = 1
 """What kernel.panic is set to: seconds that a kernel stands still after a panic."""
 
 _PANIC_FILE = "/proc/sys/kernel/panic"
@@ -208,7 +208,7 @@ class _Trials:
         if isinstance(new, BootLook):
             seconds = new.at - ordered
             self._pause(STEADY)
-            later = self._answer(deadline)
+            later = self._still(deadline)
         elif old is None:
             return self._nobody(kind, new)
         else:
@@ -248,6 +248,11 @@ class _Trials:
             if deadline.expired:
                 return f"nobody answered within {deadline.seconds:g} s, at last: {look}"
             self._pause(self.bench.again)
+
+    def _still(self, deadline: Deadline) -> BootLook | str:
+        """One look more, by the way that has just been taken; it is taken anew only if need be."""
+        look = self._try(self.bench.login)
+        return look if isinstance(look, BootLook) else self._answer(deadline)
 
     def _try(self, way: Callable[[], NodeShell]) -> BootLook | str:
         """One look by this way to the machine, or why there was none."""

@@ -16,6 +16,7 @@ from harness.bringup.reboots import (
     SET_NMI,
     SET_PANIC,
     SHOW_PANIC,
+    STEADY,
     SYSRQ_BOOT,
     SYSRQ_CRASH,
     RebootBench,
@@ -108,7 +109,7 @@ class Machine:
     extra: int = 0  # boots that come right behind the ordered one
     refuses: dict[tuple[str, ...], int] = field(default_factory=dict)
     deaf: frozenset[RebootKind] = frozenset()  # orders that have no effect
-    panic: bytes = b"3\n"
+    panic: bytes = b"1\n"
     keeps_id: bool = False
     ends_console: bool = False
     quiet: bool = False
@@ -279,7 +280,7 @@ def test_a_system_that_goes_down_in_its_own_time_is_seen_to_answer_till_then() -
         inside.boot_ids[1],
         inside.boot_ids[1],
     ]
-    assert inside.looks[-1].at - inside.looks[-2].at >= 5.0
+    assert inside.looks[-1].at - inside.looks[-2].at >= STEADY
 
 
 def test_the_decoy_shows_a_banner_and_no_other_boot() -> None:
