@@ -26,6 +26,7 @@ from harness.twin.apiserver.tls import Authority
 from harness.twin.chaosport import in_force
 from harness.twin.engine import Engine
 from harness.twin.faults.catalogue import UnknownFault, plant
+from harness.twin.linstorport import LinstorPort
 from harness.twin.pace import Pace, run_by_itself
 from harness.twin.powerport import PowerPort
 from harness.twin.process import TOLD
@@ -34,6 +35,7 @@ from harness.twin.world import hypervisors
 from harness.twin.world.backend import ClusterBackend
 from harness.twin.world.landscape import KUBERNETES
 from harness.twin.world.landscape_tenant import VERSION
+from harness.twin.world.linstor_rest import Rest
 from harness.twin.world.world import MANAGEMENT, TENANT_PREFIX, World
 
 _ENDED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -94,10 +96,12 @@ class Twin:
         shells = {name: one.run for name, one in hypervisors.every(self.world).items()}
         self._hosts = HostDoors(shells)
         self._doors: dict[str, Door] = {}
+        rest = Rest(self.world, self.world.linstor)
+        self._linstor = LinstorPort(rest, self.engine, self.requests)
 
     async def start(self) -> None:
-        """Serve every cluster, the admin port and the hosts' SSH, then write the files that say
-        where: the kubeconfig, the SSH key and ``twin.json``.
+        """Serve every cluster, LINSTOR, the admin port and the hosts' SSH, then write the files
+        that say where: the kubeconfig, keys and certificates, and ``twin.json``.
 
         Raises CannotStart.
         """
@@ -128,6 +132,7 @@ class Twin:
             power=PowerPort(self.world, self.pace),
         )
         await self.admin.start()
+        self._linstor.open()
         self._doors = self._hosts.open()
         with _writing(self.options.directory):
             self._write_files()
@@ -135,6 +140,7 @@ class Twin:
     async def close(self) -> None:
         """Stop serving."""
         self._hosts.close()
+        self._linstor.close()
         if self.admin is not None:
             await self.admin.close()
         for server in self.servers.values():
@@ -187,8 +193,18 @@ class Twin:
             "contexts": list(self.servers),
             "pid": os.getpid(),
             "ssh": {"key": str(key), "hosts": {n: asdict(d) for n, d in self._doors.items()}},
+            "linstor": {"url": self._linstor.url, **self._write_linstor()},
         }
         _write_private(directory / TOLD, json.dumps(told, indent=1) + "\n")
+
+    def _write_linstor(self) -> dict[str, str]:
+        """A client's files for LINSTOR's API, by what they are."""
+        found = {}
+        for name, pem in asdict(self._linstor.issue()).items():
+            path = (self.options.directory / f"linstor-{name}.pem").resolve()
+            _write_private(path, pem.decode())
+            found[name] = str(path)
+        return found
 
 
 async def _listen(server: ApiServer, port: int) -> None:

@@ -38,6 +38,16 @@ class HostAccess:
 
 
 @dataclass(frozen=True, slots=True)
+class LinstorAccess:
+    """Where LINSTOR's REST API is, and the PEM files of who is let in."""
+
+    url: str
+    ca: Path
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where a running twin is. ``hosts``: its hypervisors, by the name of their Node."""
 
@@ -46,6 +56,7 @@ class Endpoint:
     contexts: tuple[str, ...]
     pid: int
     hosts: Mapping[str, HostAccess] = field(default_factory=dict)
+    linstor: LinstorAccess | None = None
 
     @staticmethod
     def load(directory: Path) -> Endpoint:
@@ -54,7 +65,8 @@ class Endpoint:
             told = json.loads((directory / TOLD).read_text(encoding="utf-8"))
             kubeconfig, contexts = Path(told["kubeconfig"]), tuple(told["contexts"])
             clock, hosts = str(told["clock"]), _hosts(told["ssh"])
-            return Endpoint(kubeconfig, clock, contexts, int(told["pid"]), hosts)
+            linstor = _linstor(told.get("linstor"))
+            return Endpoint(kubeconfig, clock, contexts, int(told["pid"]), hosts, linstor)
         except FileNotFoundError as missing:
             raise TwinFailed(
                 f"no running twin in {directory}; start one with `hil twin up`"
@@ -73,6 +85,13 @@ def _hosts(told: Mapping[str, Any]) -> dict[str, HostAccess]:
         )
         for name, one in told["hosts"].items()
     }
+
+
+def _linstor(told: Mapping[str, Any] | None) -> LinstorAccess | None:
+    if told is None:
+        return None
+    ca, certificate, key = (Path(told[name]) for name in ("ca", "certificate", "key"))
+    return LinstorAccess(str(told["url"]), ca, certificate, key)
 
 
 def _not_told(directory: Path, why: str) -> TwinFailed:

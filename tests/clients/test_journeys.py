@@ -45,8 +45,12 @@ RENDERED = frozenset(
         "schematic-consistent",
     }
 )
-STORAGE = frozenset({"storage-ok"})
-CLAIMS = GUEST | WORKERS | CHART | RENDERED | STORAGE | {"node-joins", "passthrough"}
+STORAGE = frozenset({"storage-ok", "linstor-agrees", "headroom"})
+DISKS = frozenset({"disk-source", "disk-phases"})
+INSIDE = frozenset({"disk-shape", "addons-up"})
+SCRATCH = frozenset({"os-image-refused", "spec-applied"})
+PLATFORM = CHART | RENDERED | STORAGE | DISKS | SCRATCH
+CLAIMS = GUEST | WORKERS | PLATFORM | INSIDE | {"node-joins", "passthrough"}
 UNADVERTISED = frozenset({"cdi-spec", "gpu-advertised", "host-driver-accepted"})
 # An editor: takes the card's entry out of the list of devices that guests may be given.
 FORBID = f"""
@@ -136,9 +140,9 @@ MODULES_GONE = {
     "unknown": GUEST - UNADVERTISED - {"modules-live", "driver-sees-gpu"}
     | {"render-module-order", "render-module-params"},
     "holds": WORKERS
-    | STORAGE
-    | CHART
-    | {"node-joins", "passthrough", "spec-read-back", "schematic-consistent"},
+    | INSIDE
+    | (PLATFORM - {"render-modules", "render-module-order", "render-module-params"})
+    | {"node-joins", "passthrough"},
 }
 
 
@@ -184,7 +188,7 @@ def test_another_schematic_before_the_first_boot(lab: Kubectl, tmp_path: Path) -
         "broken": UNADVERTISED | {"modules-live"},
         # that image has no driver, and no nvidia-smi
         "unknown": GUEST - UNADVERTISED - {"modules-live"},
-        "holds": RENDERED | WORKERS | CHART | STORAGE | {"node-joins", "passthrough"},
+        "holds": PLATFORM | WORKERS | INSIDE | {"node-joins", "passthrough"},
     }
     left_standing(lab)
 
@@ -200,7 +204,7 @@ def test_a_card_taken_out_of_the_kubevirt_cr(lab: Kubectl, tmp_path: Path) -> No
     ask_for_pool(lab)
     assert driven(lab, tmp_path / "out") == {
         "broken": frozenset({"node-joins", "passthrough"}),
-        "unknown": GUEST | WORKERS,
-        "holds": RENDERED | CHART | STORAGE,
+        "unknown": GUEST | WORKERS | INSIDE,
+        "holds": PLATFORM,
     }
     left_standing(lab)

@@ -56,8 +56,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "cp": (("cp", "one:/etc/hosts", "{node}.hosts"), NO_TAR),
     "proxy to a node": (("get", "--raw", "/api/v1/nodes/{node}/proxy/metrics"), NOT_SERVED),
     "metrics": (("get", "--raw", "/metrics"), NOT_SERVED),
-    "top node": (("top", "node"), "Metrics API not available"),
-    "top pod": (("top", "pod"), "Metrics API not available"),
+    "top pod": (("top", "pod"), NOT_SERVED),
     "run attached": (
         ("run", "two", "--image=busybox", "-i", "--pod-running-timeout=1s"),
         "timed out waiting for the condition",

@@ -6,7 +6,7 @@ of RoleBindings in their own namespace; nothing is denied, what no rule allows i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,19 +104,34 @@ class Access:
             known = self._decided[user, asked] = self._decide(user, asked)
         return known
 
+    def reason(self, user: User, asked: Attributes) -> str:
+        """By which binding the user may, as the authorizer words it; "" for who may everything."""
+        for rule, grant in self._grants(user, asked.namespace):
+            if _permits(rule, asked):
+                return f"RBAC: allowed by {grant}" if grant else ""
+        return ""
+
     def rules(self, user: User, namespace: str) -> Iterator[Obj]:
         """Every rule that holds for the user in a namespace ("": cluster-wide rules only)."""
+        return (rule for rule, _ in self._grants(user, namespace))
+
+    def _grants(self, user: User, namespace: str) -> Iterator[tuple[Obj, str]]:
+        """Each rule with the binding that gives it to the user, in words."""
         if MASTERS in user.groups:
-            yield {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
-            yield {"verbs": ["*"], "nonResourceURLs": ["*"]}
+            yield {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}, ""
+            yield {"verbs": ["*"], "nonResourceURLs": ["*"]}, ""
         if AUTHENTICATED in user.groups:
-            yield from _BOOTSTRAP
+            yield from ((rule, _BOOTSTRAP_GRANT) for rule in _BOOTSTRAP)
         for binding in self._store.all(_API, "ClusterRoleBinding"):
-            if _binds(binding, user, ""):
-                yield from self._rules_of(binding, "")
+            subject = _bound(binding, user, "")
+            if subject is not None:
+                grant = _grant(binding, subject, "")
+                yield from ((rule, grant) for rule in self._rules_of(binding, ""))
         for binding in self._store.all(_API, "RoleBinding", namespace) if namespace else ():
-            if _binds(binding, user, namespace):
-                yield from self._rules_of(binding, namespace)
+            subject = _bound(binding, user, namespace)
+            if subject is not None:
+                grant = _grant(binding, subject, namespace)
+                yield from ((rule, grant) for rule in self._rules_of(binding, namespace))
 
     def _decide(self, user: User, asked: Attributes) -> bool:
         return any(_permits(rule, asked) for rule in self.rules(user, asked.namespace))
@@ -187,6 +202,24 @@ _BOOTSTRAP: tuple[Obj, ...] = (
 )
 
 
+_BOOTSTRAP_GRANT = (
+    'ClusterRoleBinding "system:basic-user" of ClusterRole "system:basic-user" to Group '
+    f'"{AUTHENTICATED}"'
+)
+
+
+def _grant(binding: Obj, subject: Obj, namespace: str) -> str:
+    """A binding as Kubernetes' RBAC authorizer names it (its ``rule.go``)."""
+    reference, name = binding.get("roleRef") or {}, binding["metadata"]["name"]
+    kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+    bound = f"{name}/{namespace}" if namespace else name
+    who = subject.get("name", "")
+    if subject.get("kind") == "ServiceAccount":
+        who = f"{who}/{subject.get('namespace') or namespace}"
+    role = f'{reference.get("kind", "")} "{reference.get("name", "")}"'
+    return f'{kind} "{bound}" of {role} to {subject.get("kind", "")} "{who}"'
+
+
 def _permits(rule: Obj, asked: Attributes) -> bool:
     if not _has(rule.get("verbs"), asked.verb):
         return False
@@ -215,8 +248,10 @@ def _path_fits(pattern: str, path: str) -> bool:
     return pattern == path or (pattern.endswith("*") and path.startswith(pattern[:-1]))
 
 
-def _binds(binding: Obj, user: User, namespace: str) -> bool:
-    return any(_is(subject, user, namespace) for subject in binding.get("subjects") or ())
+def _bound(binding: Obj, user: User, namespace: str) -> Obj | None:
+    """The first subject of a binding that the user is."""
+    subjects: Iterable[Obj] = binding.get("subjects") or ()
+    return next((one for one in subjects if _is(one, user, namespace)), None)
 
 
 def _is(subject: Obj, user: User, namespace: str) -> bool:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.resources import Obj, Resource
+
+if TYPE_CHECKING:
+    from harness.twin.apiserver.access import User
 
 Kind = tuple[str, str]  # (apiVersion, kind)
 Key = tuple[str, str]  # (namespace, name); the namespace is "" for cluster-wide kinds
@@ -39,6 +43,7 @@ class Options:
     precondition_uid: str = ""
     precondition_version: str = ""
     grace: int | None = None  # seconds; pods only
+    user: User | None = None  # who asks; None for the controllers of the world
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +61,17 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A write about to be committed. ``verb``: CREATE, UPDATE or DELETE."""
+    """A write about to be committed. ``verb``: CREATE, UPDATE or DELETE.
+
+    ``user`` is who asks for a new object; None for the controllers of the world.
+    """
 
     verb: str
     resource: Resource
     obj: Obj
     old: Obj | None
     subresource: str
+    user: User | None = None
 
 
 def kind_of(resource: Resource) -> Kind:

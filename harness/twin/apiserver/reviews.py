@@ -60,7 +60,8 @@ class Reviews:
 
     def _verdict(self, user: User, asked: Attributes) -> Obj:
         allowed = self._access.allows(user, asked)
-        return {"allowed": allowed, **({"reason": "RBAC: allowed"} if allowed else {})}
+        reason = self._access.reason(user, asked) if allowed else ""
+        return {"allowed": allowed, **({"reason": reason} if reason else {})}
 
     def _rules(self, obj: Obj, user: User, namespace: str) -> Obj:
         del namespace

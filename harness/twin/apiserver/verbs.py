@@ -141,7 +141,7 @@ class Verbs:
             raise not_allowed()
         if target.resource.namespaced and not target.namespace:
             raise not_allowed()
-        options = write_options(call.query, call.agent, "CreateOptions")
+        options = replace(write_options(call.query, call.agent, "CreateOptions"), user=call.user)
         obj, warnings = _sent(call, options)
         if is_review(target.resource):
             reviewed = self._reviews.answer(target.resource, obj, call.user, target.namespace)
@@ -188,7 +188,7 @@ class Verbs:
         if media == bodies.APPLY:
             decoding.check_applied(target.resource, patch)
         created = media == bodies.APPLY and self._is_new(call)
-        options = write_options(call.query, call.agent, "PatchOptions")
+        options = replace(write_options(call.query, call.agent, "PatchOptions"), user=call.user)
         warnings: list[str] = []
 
         def read(made: Any) -> Any:

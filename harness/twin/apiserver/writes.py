@@ -82,7 +82,8 @@ class Writes:
         self, resource: Resource, fresh: Obj, options: Options, own: Ownership | None = None
     ) -> Obj:
         """Commit a new object, as ``prepared`` gave it."""
-        obj = self.admitted(Admission("CREATE", resource, fresh, None, ""))
+        asked = Admission("CREATE", resource, fresh, None, "", options.user)
+        obj = self.admitted(asked)
         validation.check_new(resource, obj)
         made, obj = obj, lifecycle.started(resource, obj)
         metadata = {**obj["metadata"], "uid": self.identities.uid()}
@@ -290,8 +291,14 @@ class Writes:
         """The object after every admission hook; a hook refuses by raising ApiError."""
         obj = question.obj
         for hook in self.admission:
+            # built, not replaced: each write of the twin comes by here
             asked = Admission(
-                question.verb, question.resource, obj, question.old, question.subresource
+                question.verb,
+                question.resource,
+                obj,
+                question.old,
+                question.subresource,
+                question.user,
             )
             obj = hook(asked)
         return obj

@@ -1,450 +1,358 @@
-"""CDI's HTTP import path: DataVolume to PVC, scratch PVC and importer pod.
+"""CDI's DataVolumes: one look at each, and to whom it falls to fill it.
 
-Phases, condition reasons, annotations and names: objects.md section 7 and clone_path.md section 4
-(HTTP, usePopulator false).
+An HTTP import works on the DataVolume's own claim or through a populator (`cdi_http`), a clone
+through a populator (`cdi_clone`) or from pod to pod (`cdi_copy`). What may be cloned by whom is
+asked as it is asked for (`cdi_authorize`).
 """
 
 from __future__ import annotations
 
-import re
-import uuid
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from harness.twin.world import conditions
-from harness.twin.world.conditions import Condition
-from harness.twin.world.images import UnknownSchematic
+from harness.twin.apiserver.errors import ApiError
+from harness.twin.world import cdi_planner as planner
+from harness.twin.world import cdi_shapes as shapes
+from harness.twin.world.cdi_authorize import Authorization
+from harness.twin.world.cdi_clone import ClonePopulator
+from harness.twin.world.cdi_http import HttpImports, exceeds_quota, image_of
+from harness.twin.world.cdi_shapes import (
+    CLONE_REQUEST,
+    CLONE_TYPE,
+    FALLBACK,
+    MANAGER,
+    SOURCE_NAMESPACE,
+    USE_POPULATOR,
+    VOLUME_FINALIZER,
+    source_of,
+)
+from harness.twin.world.cdi_status import VolumeStatus, clone_notes
 from harness.twin.world.objects import (
     CDI,
-    STORAGE,
     Obj,
     annotations_of,
     controller_of,
     deep,
-    meta,
-    owner,
     terminating,
 )
-from harness.twin.world.reconcile import Activities, Queue
+from harness.twin.world.pods import finished
+from harness.twin.world.reconcile import Queue
+from harness.twin.world.storage_classes import (
+    NotRendered,
+    claim_spec,
+    find_class,
+    waits_for_consumer,
+)
 
 if TYPE_CHECKING:
     from harness.twin.apiserver.store import Change
     from harness.twin.world.world import World
 
-MANAGER = "cdi-controller"
-IMPORT = "cdi.kubevirt.io/storage.import"
-CONDITION = "cdi.kubevirt.io/storage.condition"
-POD_PHASE = "cdi.kubevirt.io/storage.pod.phase"
-RESTARTS = "cdi.kubevirt.io/storage.pod.restarts"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-_IMAGE = re.compile(
-    r"^/image/(?P<schematic>[^/]+)/(?P<version>[^/]+)/(?P<kind>[a-z]+)-amd64\.raw\.xz$"
-)
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-
-
-def image_of(url: str) -> tuple[str, str, str] | None:
-    """(schematic, version, kind) that an image-factory address names, or None."""
-    found = _IMAGE.match(urlsplit(url).path)
-    return (found["schematic"], found["version"], found["kind"]) if found else None
+CLAIM = "PersistentVolumeClaim"
+_QUOTA = "ErrExceededQuota"
+_SOURCE_AGAIN = 5.0  # seconds (CDI pvc-clone-controller.go)
 
 
 class DataVolumes:
-    """CDI's controllers and the storage provisioner, as far as an HTTP import needs them."""
+    """CDI's DataVolume controllers."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._cluster = world.cluster
-        self._work = Activities(world.engine)
-        self._said: dict[tuple[str, str], None] = {}
-        self._rng = world.rng("volumes")
+        self._status = VolumeStatus(world)
+        self.imports = HttpImports(world, self._status)
+        self.authorization = Authorization(world.access)
         self._queue = Queue(
             world.engine, "datavolume", self.reconcile, lambda: world.timings.draw("virt.step")
         )
-        self._claims = Queue(
-            world.engine, "claim", self._bind_claim, lambda: world.timings.draw("claim.bind")
+        self._copies = Queue(
+            world.engine, "datavolume copy", self.reconcile, lambda: world.timings.draw("cdi.step")
         )
+        self.clones = ClonePopulator(world, self._show_clone)
         self._cluster.on(CDI, "DataVolume", self._hear)
-        self._cluster.on("v1", "PersistentVolumeClaim", self._hear_claim)
+        self._cluster.on("v1", CLAIM, self._hear_claim)
         self._cluster.on("v1", "Pod", self._hear_pod)
 
+    # -- what is heard
+
     def _hear(self, change: Change) -> None:
-        if change.type != "DELETED":
-            self._queue.hear(change)
+        if change.type == "DELETED":
+            return
+        self._filled(change.obj)
+        self.look_at(change.obj)
+
+    def _filled(self, volume: Obj) -> None:
+        """What was imported is in the volume, before the story begins as well."""
+        url = deep(volume, "spec", "source", "http", "url")
+        if url and deep(volume, "status", "phase") == "Succeeded":
+            metadata = volume["metadata"]
+            claim = self._cluster.find("v1", CLAIM, metadata["namespace"], metadata["name"])
+            if claim is not None and self._world.claims.content_of(claim) is None:
+                self._world.claims.fill(claim, image_of(url))
+
+    def look_at(self, volume: Obj) -> None:
+        """Reconcile a DataVolume soon."""
+        self._queue_of(volume).hear_of(volume)
+
+    def _queue_of(self, volume: Obj) -> Queue:
+        own = annotations_of(volume).get(USE_POPULATOR) == "false"
+        return self._queue if own and deep(volume, "spec", "source", "http") else self._copies
+
+    def _look_at(self, namespace: str, name: str) -> None:
+        volume = self._cluster.find(CDI, "DataVolume", namespace, name)
+        if volume is not None:
+            self.look_at(volume)
+        else:
+            self._queue.add(namespace, name)
 
     def _hear_claim(self, change: Change) -> None:
-        claim = change.obj
-        if change.type == "DELETED":
-            self._release(claim)
-        elif deep(claim, "status", "phase") != "Bound":
-            self._claims.hear(change)
-        reference = controller_of(claim)
+        reference, namespace = controller_of(change.obj), change.obj["metadata"]["namespace"]
         if reference.get("kind") == "DataVolume":
-            self._queue.add(claim["metadata"]["namespace"], reference["name"])
+            self._look_at(namespace, reference["name"])
+        elif reference.get("kind") == CLAIM:
+            self._look_at(namespace, self._behind(namespace, reference["name"]))
 
     def _hear_pod(self, change: Change) -> None:
-        reference = controller_of(change.obj)
-        if reference.get("kind") == "PersistentVolumeClaim":
-            self._queue.add(change.obj["metadata"]["namespace"], reference["name"])
+        reference, namespace = controller_of(change.obj), change.obj["metadata"]["namespace"]
+        read_for = annotations_of(change.obj).get(shapes.OWNER_REF)
+        if reference.get("kind") == CLAIM:
+            self._look_at(namespace, self._behind(namespace, reference["name"]))
+        elif read_for:
+            where, _, name = read_for.partition("/")
+            if self._cluster.find(CDI, "DataVolume", where, name) is not None:
+                self._look_at(where, name)
+
+    def _behind(self, namespace: str, name: str) -> str:
+        """The DataVolume that a claim is filled for: a claim of a populator has its target's."""
+        claim = self._cluster.find("v1", CLAIM, namespace, name) or {"metadata": {}}
+        reference = controller_of(claim)
+        return str(reference["name"]) if reference.get("kind") == CLAIM else name
+
+    # -- what others ask
+
+    def is_populated(self, claim: Obj) -> bool:
+        """Whether a claim has what its DataVolume is to bring; one without a DataVolume has."""
+        reference = controller_of(claim)
+        if reference.get("kind") != "DataVolume":
+            return True
+        namespace = claim["metadata"]["namespace"]
+        volume = self._cluster.find(CDI, "DataVolume", namespace, reference["name"])
+        return bool(deep(volume or {}, "status", "phase") == "Succeeded")
+
+    def users_of(self, claim: Obj) -> list[Obj]:
+        """The pods that may write to a claim."""
+        name = claim["metadata"]["name"]
+
+        def writes(pod: Obj) -> bool:
+            used = [v.get("persistentVolumeClaim") or {} for v in pod["spec"].get("volumes") or ()]
+            return any(u.get("claimName") == name and not u.get("readOnly") for u in used)
+
+        found = self._cluster.all("v1", "Pod", claim["metadata"]["namespace"])
+        return [pod for pod in found if not finished(pod) and writes(pod)]
 
     # -- one DataVolume
 
     def reconcile(self, namespace: str, name: str) -> None:
         """One look at a DataVolume."""
         volume = self._cluster.find(CDI, "DataVolume", namespace, name)
-        if volume is None or terminating(volume) or deep(volume, "status", "phase") == "Succeeded":
+        if volume is None:
             return
-        url = deep(volume, "spec", "source", "http", "url")
-        if not url:
-            self._phase(volume, "Pending", "Pending", "no source that can be populated")
+        if terminating(volume) or self._is_over(volume):
+            self._let_go(volume)
             return
-        claim = self._claim(volume)
-        if deep(claim, "status", "phase") != "Bound":
-            waits = self._waits_for_consumer(claim)
-            self._phase(volume, "WaitForFirstConsumer" if waits else "Pending", "Pending", "")
+        source = deep(volume, "spec", "source") or {}
+        if not deep(source, "http", "url") and not source.get("pvc"):
+            self._status.show(volume, "Pending", "Pending", "no source that can be populated")
             return
-        self._import(volume, claim, str(url))
+        try:
+            self._fill(volume)
+        except NotRendered as why:
+            self._refuse(volume, "ErrClaimNotValid", str(why))
+        except ApiError as refused:
+            if not exceeds_quota(refused):
+                raise
+            self._refuse(volume, _QUOTA, refused.message)
 
-    def _claim(self, volume: Obj) -> Obj:
+    def _refuse(self, volume: Obj, reason: str, text: str) -> None:
+        self._status.refuse(volume, reason, text)
+        metadata = volume["metadata"]
+        delay = self._world.timings.draw("cdi.retry")
+        self._queue_of(volume).add(metadata["namespace"], metadata["name"], delay)
+
+    def _fill(self, volume: Obj) -> None:
+        populator = self._uses_populator(volume)
+        if deep(volume, "spec", "source", "pvc"):
+            self._clone(volume, populator)
+            return
+        claim = self._claim(volume, populator)
+        if is_imported(claim):
+            self.imports.populate(volume, claim)
+        else:
+            self.imports.advance(volume, claim)
+
+    def _uses_populator(self, volume: Obj) -> str:
+        """What the annotation says, else what the class's driver can: "true" or "false"."""
+        said = annotations_of(volume).get(USE_POPULATOR)
+        if said is not None:
+            return "true" if said == "true" else "false"
+        spec = claim_spec(self._cluster, deep(volume, "spec", "storage") or {})
+        klass = find_class(self._cluster, spec["storageClassName"])
+        return "true" if klass is not None else "false"
+
+    def _claim(self, volume: Obj, populator: str) -> Obj:
+        """The DataVolume's claim, made where it is not there. Raises NotRendered, ApiError."""
         name, namespace = volume["metadata"]["name"], volume["metadata"]["namespace"]
-        found = self._cluster.find("v1", "PersistentVolumeClaim", namespace, name)
+        found = self._cluster.find("v1", CLAIM, namespace, name)
         if found is not None:
             return found
-        storage = deep(volume, "spec", "storage") or {}
-        klass = storage.get("storageClassName") or self._default_class()
-        spec = {
-            **self._profile(klass),
-            "resources": storage.get("resources") or {},
-            "storageClassName": klass,
-        }
-        for key in ("accessModes", "volumeMode"):
-            if storage.get(key):
-                spec[key] = storage[key]
-        notes = {
-            f"{IMPORT}.endpoint": deep(volume, "spec", "source", "http", "url"),
-            f"{IMPORT}.source": "http",
-            f"{IMPORT}.importPodName": f"importer-{name}",
-            "cdi.kubevirt.io/storage.contentType": "kubevirt",
-            "cdi.kubevirt.io/storage.usePopulator": annotations_of(volume).get(
-                "cdi.kubevirt.io/storage.usePopulator", "false"
-            ),
-        }
-        return self._cluster.create(_new_claim(name, volume, spec, notes), manager=MANAGER)
-
-    def _default_class(self) -> str:
-        chosen = [
-            one["metadata"]["name"]
-            for one in self._cluster.all(STORAGE, "StorageClass")
-            if annotations_of(one).get(DEFAULT_CLASS) == "true"
-        ]
-        return str(chosen[0]) if chosen else ""
-
-    def _profile(self, klass: str) -> Obj:
-        profile = self._cluster.find(CDI, "StorageProfile", "", klass)
-        sets = deep(profile or {}, "status", "claimPropertySets") or ()
-        first = sets[0] if sets else {}
-        return {
-            "accessModes": list(first.get("accessModes") or ("ReadWriteOnce",)),
-            "volumeMode": first.get("volumeMode", "Filesystem"),
-        }
-
-    def _import(self, volume: Obj, claim: Obj, url: str) -> None:
-        namespace = claim["metadata"]["namespace"]
-        pod = self._cluster.find("v1", "Pod", namespace, f"importer-{claim['metadata']['name']}")
-        if pod is None:
-            if annotations_of(claim).get(POD_PHASE) == "Succeeded":
-                self._succeed(volume)
-                return
-            self._phase(volume, "PVCBound", "Pending", "")
-            self._start_importer(claim)
-            return
-        phase = deep(pod, "status", "phase")
-        if phase == "Running":
-            self._transfer(volume, claim, pod, url)
-        elif phase == "Succeeded":
-            self._finish(volume, claim, pod)
+        spec = claim_spec(self._cluster, deep(volume, "spec", "storage") or {})
+        if deep(volume, "spec", "source", "pvc"):
+            made = self._clone_claim(volume, spec, populator)
+        elif populator == "true":
+            source = shapes.import_source(volume)
+            spec = shapes.populated(spec, "VolumeImportSource", source["metadata"]["name"])
+            notes = {shapes.CONTENT_TYPE: "kubevirt", USE_POPULATOR: "true"}
+            made = shapes.claim(name, volume, spec, notes | _asked_at_once(volume))
+            self._cluster.create(source, manager=MANAGER)
         else:
-            self._phase(volume, "ImportScheduled", "Pending", "")
-            self._say_once(volume, "ImportScheduled", f"Import into {_name(volume)} scheduled")
+            notes = self.imports.notes(volume, name, populator="false")
+            made = shapes.claim(name, volume, spec, notes)
+        return self._cluster.create(made, manager=MANAGER)
 
-    def _start_importer(self, claim: Obj) -> None:
-        # an xz image is unpacked on the way and needs room for that
-        scratch = f"{claim['metadata']['name']}-scratch"
-        importer = _importer(claim, scratch)
-        made = self._cluster.create(importer, manager=MANAGER)
-        spec = {key: claim["spec"][key] for key in ("storageClassName", "resources")}
-        spec |= {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}
-        extra = _new_claim(scratch, made, spec, {})
-        extra["metadata"]["labels"]["cdi.kubevirt.io/storage.scratch"] = "true"
-        self._cluster.create(extra, manager=MANAGER)
-        self._cluster.edit(
-            claim,
-            lambda stored: stored["metadata"]["annotations"].update({POD_PHASE: "Pending"}),
-            manager=MANAGER,
-        )
+    # -- clones
 
-    def _transfer(self, volume: Obj, claim: Obj, pod: Obj, url: str) -> None:
-        if self._work.running(f"import {pod['metadata']['uid']}"):
+    def _clone_claim(self, volume: Obj, spec: Obj, populator: str) -> Obj:
+        name = volume["metadata"]["name"]
+        namespace, source = source_of(volume)
+        notes = {shapes.CONTENT_TYPE: "kubevirt", USE_POPULATOR: populator}
+        if populator != "true":
+            copy = planner.NO_POPULATOR
+            notes |= {CLONE_REQUEST: f"{namespace}/{source}", CLONE_TYPE: copy.kind}
+            notes |= {FALLBACK: copy.message, shapes.RESTARTS: "0", **clone_notes("Pending")}
+            del notes[shapes.CLONE_PHASE]
+            return shapes.claim(name, volume, spec, notes)
+        if namespace != volume["metadata"]["namespace"]:
+            notes[SOURCE_NAMESPACE] = namespace
+        by_name = f"volume-clone-source-{volume['metadata']['uid']}"
+        spec = shapes.populated(spec, "VolumeCloneSource", by_name)
+        return shapes.claim(name, volume, spec, notes | _asked_at_once(volume))
+
+    def _clone(self, volume: Obj, populator: str) -> None:
+        name, namespace = volume["metadata"]["name"], volume["metadata"]["namespace"]
+        claim = self._cluster.find("v1", CLAIM, namespace, name)
+        if claim is None:
+            if not self._may_begin(volume):
+                return
+            claim = self._claim(volume, populator)
+            self._begin(volume, claim, populator)
+        if populator == "true":
+            self._show(volume, claim)
+        else:
+            self._copy(volume, claim)
+
+    def _show(self, volume: Obj, claim: Obj) -> None:
+        now = shapes.BIND_IMMEDIATELY in annotations_of(claim)
+        unbound = deep(claim, "status", "phase") != "Bound"
+        if unbound and not now and waits_for_consumer(self._cluster, claim):
+            self._status.show_copy(volume, claim, "PendingPopulation")
+        else:
+            self._status.show_clone(volume, claim)
+
+    def _may_begin(self, volume: Obj) -> bool:
+        """Whether the source is there, and no larger than what is to be its copy."""
+        namespace, name = source_of(volume)
+        source = self._cluster.find("v1", CLAIM, namespace, name)
+        if source is None:
+            self._refuse(volume, "CloneWithoutSource", f"The source pvc {name} doesn't exist")
+            return False
+        spec = claim_spec(self._cluster, deep(volume, "spec", "storage") or {})
+        if planner.is_smaller({"spec": spec}, source):
+            text = "The clone doesn't meet the validation requirements"
+            by = "datavolume-pvc-clone-controller"
+            self._cluster.events.warning(volume, "CloneValidationFailed", text, by)
+            self._refuse(volume, "ErrIncompatiblePVC", planner.SMALLER)
+            return False
+        return True
+
+    def _begin(self, volume: Obj, claim: Obj, populator: str) -> None:
+        if populator != "true":
+            copy = planner.NO_POPULATOR
+            by = "datavolume-pvc-clone-controller"
+            self._cluster.events.warning(claim, copy.reason, copy.message, by)
             return
-        self._mark(claim, "Running", "true", "Pod is running")
-        self._phase(volume, "ImportInProgress", "True", "Pod is running", progress="0.00%")
-        self._say_once(volume, "ImportInProgress", f"Import into {_name(volume)} in progress")
-        seconds = self._world.timings.draw("import.transfer")
-        self._work.start(
-            f"import {pod['metadata']['uid']}", seconds, lambda: self._arrived(volume, pod, url)
-        )
+        source = shapes.clone_source(volume, claim)
+        if source["metadata"]["namespace"] != volume["metadata"]["namespace"]:
+            self._cluster.add_finalizer(volume, VOLUME_FINALIZER, manager=MANAGER)
+        self._cluster.create(source, manager=MANAGER)
 
-    def _arrived(self, volume: Obj, pod: Obj, url: str) -> None:
-        current = self._cluster.current(pod)
-        if current is None or terminating(current):
+    def _show_clone(self, target: Obj) -> None:
+        """A step of the populator, on the DataVolume at the same moment."""
+        volume, claim = self.clones.volume_of(target), self._cluster.current(target)
+        if volume is None or claim is None or terminating(volume):
             return
-        trouble = self._trouble(url)
-        if not trouble:
-            self._world.hosts.say(current, "Import Complete")
-            self._world.hosts.finish(current)
-            return
-        self._retry(volume, current, trouble)
+        self._show(volume, claim)
+        kind = annotations_of(claim).get(CLONE_TYPE)
+        if kind and annotations_of(volume).get(CLONE_TYPE) != kind:
+            self._cluster.edit(volume, lambda stored: _say(stored, kind), manager=MANAGER)
 
-    def _trouble(self, url: str) -> str:
-        """Why the factory does not give the image; "" where it does."""
-        image = image_of(url)
-        if image is None:
-            return "expected status code 200, got 404. Status: 404 Not Found"
-        try:
-            self._world.factory.image(image[0], image[1])
-        except UnknownSchematic:
-            return "expected status code 200, got 404. Status: 404 Not Found"
-        return ""
-
-    def _retry(self, volume: Obj, pod: Obj, trouble: str) -> None:
-        """The importer failed and is started again: the phase never becomes Failed."""
-        text = f"Unable to process data: {trouble}"
-        self._world.hosts.say(pod, text)
-
-        def restarted(stored: Obj) -> None:
-            for container in stored["status"]["containerStatuses"]:
-                container["restartCount"] += 1
-
-        now = self._cluster.status(pod, restarted, manager="kubelet")
-        count = now["status"]["containerStatuses"][0]["restartCount"] if now else 0
-        claim = self._claim(volume)
-        self._cluster.edit(
-            claim,
-            lambda stored: stored["metadata"]["annotations"].update({RESTARTS: str(count)}),
-            manager=MANAGER,
-        )
-        self._phase(volume, "ImportInProgress", "False", text, reason="Error", restarts=count)
-        self._cluster.events.warning(volume, "ErrImportFailed", text, "import-controller")
-        seconds = self._world.timings.draw("import.retry") + 2.0 * count
-        url = str(deep(volume, "spec", "source", "http", "url"))
-        self._work.start(
-            f"import {pod['metadata']['uid']}", seconds, lambda: self._arrived(volume, pod, url)
-        )
-
-    def _finish(self, volume: Obj, claim: Obj, pod: Obj) -> None:
-        if annotations_of(claim).get(POD_PHASE) == "Succeeded":
-            return
-        self._mark(claim, "Succeeded", "false", "Import Complete")
-        seconds = self._world.timings.draw("import.finish")
-        self._work.start(
-            f"finish {pod['metadata']['uid']}", seconds, lambda: self._tidy(volume, pod)
-        )
-
-    def _tidy(self, volume: Obj, pod: Obj) -> None:
-        # the scratch claim belongs to the pod and goes with it
-        self._cluster.remove(pod)
-        self._succeed(volume)
-
-    def _succeed(self, volume: Obj) -> None:
-        self._phase(
-            volume, "Succeeded", "False", "Import Complete", reason="Completed", progress="100.0%"
-        )
-        text = f"Successfully imported into PVC {_name(volume)}"
-        self._say_once(volume, "ImportSucceeded", text)
-
-    def _mark(self, claim: Obj, pod_phase: str, running: str, message: str) -> None:
-        notes = {
-            POD_PHASE: pod_phase,
-            RESTARTS: annotations_of(claim).get(RESTARTS, "0"),
-            f"{CONDITION}.running": running,
-            f"{CONDITION}.running.message": message,
-            f"{CONDITION}.running.reason": "Completed" if running == "false" else "Pod is running",
-            f"{CONDITION}.bound": "true",
-            f"{CONDITION}.bound.message": "",
-            f"{CONDITION}.bound.reason": "Bound",
-        }
-        self._cluster.edit(
+    def _copy(self, volume: Obj, claim: Obj) -> None:
+        """One look at a clone from pod to pod into the DataVolume's own claim."""
+        metadata = volume["metadata"]
+        source = self._cluster.find("v1", CLAIM, *source_of(volume))
+        bound = deep(claim, "status", "phase") == "Bound"
+        stage = "scheduled"
+        if bound and source is not None and not self._is_free(volume, source):
+            self._copies.add(metadata["namespace"], metadata["name"], _SOURCE_AGAIN)
+        elif bound and source is not None:
+            stage = self.clones.copies.advance(claim, claim["metadata"]["uid"])
+        steps = {"scheduled": "Pending", "running": "HostClone", "done": "Succeeded"}
+        notes = clone_notes(steps[stage])
+        del notes[shapes.CLONE_PHASE]
+        noted = self._cluster.edit(
             claim, lambda stored: stored["metadata"]["annotations"].update(notes), manager=MANAGER
         )
+        phases = {"scheduled": "CloneScheduled", "running": "CloneInProgress", "done": "Succeeded"}
+        self._status.show_copy(volume, noted or claim, phases[stage])
 
-    def _phase(
-        self,
-        volume: Obj,
-        phase: str,
-        running: str,
-        message: str,
-        *,
-        reason: str = "",
-        progress: str = "N/A",
-        restarts: int | None = None,
-    ) -> None:
-        name, now = _name(volume), self._world.engine.now
+    def _is_free(self, volume: Obj, source: Obj) -> bool:
+        users = self.users_of(source)
+        for pod in users:
+            where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            text = f"pod {where} using PersistentVolumeClaim {source['metadata']['name']}"
+            by = "datavolume-pvc-clone-controller"
+            self._cluster.events.warning(volume, "CloneSourceInUse", text, by)
+        return not users and self.is_populated(source)
 
-        def change(stored: Obj) -> None:
-            status = stored.setdefault("status", {})
-            status |= {"phase": phase, "claimName": name}
-            if progress != "N/A" or "progress" not in status:
-                status["progress"] = progress
-            if restarts is not None:
-                status["restartCount"] = restarts
-            conditions.write(stored, now, *_states(phase, running, message, reason, name))
+    # -- the end
 
-        self._cluster.status(volume, change, manager=MANAGER)
+    def _let_go(self, volume: Obj) -> None:
+        """The source object of a DataVolume that is done, or going, goes; so do copying pods."""
+        namespace, _ = source_of(volume)
+        name = f"volume-clone-source-{volume['metadata']['uid']}"
+        found = self._cluster.find(CDI, "VolumeCloneSource", namespace, name)
+        if found is not None:
+            self._cluster.delete(found, manager=MANAGER)
+        if VOLUME_FINALIZER in (volume["metadata"].get("finalizers") or ()):
+            self._cluster.drop_finalizer(volume, VOLUME_FINALIZER, manager=MANAGER)
 
-    def _say_once(self, volume: Obj, reason: str, text: str) -> None:
-        key = (volume["metadata"]["uid"], reason)
-        if key not in self._said:
-            self._said[key] = None
-            self._cluster.events.normal(volume, reason, text, "datavolume-import-controller")
-
-    # -- claims
-
-    def _waits_for_consumer(self, claim: Obj) -> bool:
-        klass = self._cluster.find(STORAGE, "StorageClass", "", claim["spec"]["storageClassName"])
-        late = (klass or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
-        return late and SELECTED_NODE not in annotations_of(claim)
-
-    def _bind_claim(self, namespace: str, name: str) -> None:
-        claim = self._cluster.find("v1", "PersistentVolumeClaim", namespace, name)
-        if claim is None or terminating(claim) or deep(claim, "status", "phase") == "Bound":
-            return
-        klass = self._cluster.find(
-            STORAGE, "StorageClass", "", deep(claim, "spec", "storageClassName") or ""
-        )
-        if klass is None:
-            text = (
-                f'storageclass.storage.k8s.io "{claim["spec"].get("storageClassName")}" not found'
-            )
-            self._cluster.events.warning(
-                claim, "ProvisioningFailed", text, "persistentvolume-controller"
-            )
-            self._claims.add(namespace, name, 15.0)
-            return
-        scratch = "cdi.kubevirt.io/storage.scratch" in (claim["metadata"].get("labels") or {})
-        if self._waits_for_consumer(claim) and not scratch:
-            return
-        self._provision(claim, klass)
-
-    def _provision(self, claim: Obj, klass: Obj) -> None:
-        name = f"pvc-{claim['metadata']['uid']}"
-        size = deep(claim, "spec", "resources", "requests", "storage")
-        modes = claim["spec"]["accessModes"]
-        handle = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
-        self._cluster.create(
-            {
-                "apiVersion": "v1",
-                "kind": "PersistentVolume",
-                "metadata": {
-                    "name": name,
-                    "annotations": {"pv.kubernetes.io/provisioned-by": klass["provisioner"]},
-                },
-                "spec": {
-                    "capacity": {"storage": size},
-                    "accessModes": modes,
-                    "volumeMode": claim["spec"].get("volumeMode", "Filesystem"),
-                    "storageClassName": klass["metadata"]["name"],
-                    "persistentVolumeReclaimPolicy": klass.get("reclaimPolicy", "Delete"),
-                    "csi": {"driver": klass["provisioner"], "volumeHandle": name},
-                    "claimRef": {
-                        "apiVersion": "v1",
-                        "kind": "PersistentVolumeClaim",
-                        "name": claim["metadata"]["name"],
-                        "namespace": claim["metadata"]["namespace"],
-                        "uid": claim["metadata"]["uid"],
-                    },
-                },
-                "status": {"phase": "Bound"},
-            },
-            manager=f"csi-provisioner-{handle[:8]}",
-        )
-        bound = {"phase": "Bound", "accessModes": modes, "capacity": {"storage": size}}
-        self._cluster.edit(
-            claim, lambda stored: stored["spec"].update(volumeName=name), manager="pv-controller"
-        )
-        self._cluster.status(
-            claim, lambda stored: stored.update(status=bound), manager="pv-controller"
-        )
-
-    def _release(self, claim: Obj) -> None:
-        volume = deep(claim, "spec", "volumeName")
-        found = self._cluster.find("v1", "PersistentVolume", "", volume) if volume else None
-        if found is not None and deep(found, "spec", "persistentVolumeReclaimPolicy") == "Delete":
-            self._cluster.delete(found, manager="csi-provisioner")
+    def _is_over(self, volume: Obj) -> bool:
+        """Whether nothing more is to be done. A claim that has lost its volume is a failure."""
+        namespace, name = volume["metadata"]["namespace"], volume["metadata"]["name"]
+        claim = self._cluster.find("v1", CLAIM, namespace, name)
+        if deep(claim or {}, "status", "phase") == "Lost":
+            self._status.lose(volume)
+            return True
+        return deep(volume, "status", "phase") in ("Succeeded", "Failed")
 
 
-def _name(volume: Obj) -> str:
-    return str(volume["metadata"]["name"])
+def is_imported(claim: Obj) -> bool:
+    """Whether a claim is to be filled by the import populator."""
+    return bool(deep(claim, "spec", "dataSourceRef", "kind") == "VolumeImportSource")
 
 
-def _states(phase: str, running: str, message: str, reason: str, name: str) -> list[Condition]:
-    bound = phase not in ("Pending", "WaitForFirstConsumer")
-    done = phase == "Succeeded"
-    working = {"True": ("True", "Pod is running"), "False": ("False", reason)}
-    status, why = working.get(running, ("False", reason))
-    return [
-        conditions.true("Bound", "Bound", f"PVC {name} Bound")
-        if bound
-        else conditions.false("Bound", "Pending", f"PVC {name} Pending"),
-        conditions.true("Ready") if done else conditions.false("Ready", "TransferRunning"),
-        Condition("Running", status, why, message),
-    ]
+def _asked_at_once(volume: Obj) -> dict[str, str]:
+    asked = annotations_of(volume).get(shapes.BIND_IMMEDIATELY)
+    return {} if asked is None else {shapes.BIND_IMMEDIATELY: asked}
 
 
-def _new_claim(name: str, holder: Obj, spec: Obj, notes: dict[str, str]) -> Obj:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {
-            "name": name,
-            "namespace": holder["metadata"]["namespace"],
-            "labels": {"app": "containerized-data-importer"},
-            "annotations": notes,
-            "ownerReferences": [owner(holder)],
-        },
-        "spec": spec,
-        "status": {"phase": "Pending"},
-    }
-
-
-def _importer(claim: Obj, scratch: str) -> Obj:
-    name = claim["metadata"]["name"]
-    container = {
-        "name": "importer",
-        "image": "quay.io/kubevirt/cdi-importer:v1.64.0",
-        "args": ["-v=1"],
-        "env": [
-            {"name": "IMPORTER_SOURCE", "value": "http"},
-            {
-                "name": "IMPORTER_ENDPOINT",
-                "value": annotations_of(claim).get(f"{IMPORT}.endpoint", ""),
-            },
-        ],
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": meta(
-            f"importer-{name}",
-            claim["metadata"]["namespace"],
-            labels={"app": "containerized-data-importer", "cdi.kubevirt.io": "importer"},
-            ownerReferences=[owner(claim)],
-        ),
-        "spec": {
-            "restartPolicy": "OnFailure",
-            "containers": [container],
-            "volumes": [
-                {"name": "cdi-data-vol", "persistentVolumeClaim": {"claimName": name}},
-                {"name": "cdi-scratch-vol", "persistentVolumeClaim": {"claimName": scratch}},
-            ],
-        },
-    }
+def _say(volume: Obj, kind: str) -> None:
+    volume["metadata"].setdefault("annotations", {})[CLONE_TYPE] = kind

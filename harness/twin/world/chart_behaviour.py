@@ -49,6 +49,60 @@ class TemplateBroken(RenderRefused):
         return f"YAML parse error on {self.where}: error converting YAML to JSON: yaml: {self.text}"
 
 
+class LookupForbidden(RenderRefused):
+    """The release may not look something up: Helm renders nothing, which is no absence."""
+
+    @property
+    def message(self) -> str:
+        """As Helm words it (helm #9002)."""
+        return f"template: {self.where}: error calling lookup: {self.text}"
+
+
+_WORDLESS = "invalid values"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskRules:
+    """What the pool chart checks of a system disk (clone_path.md sections 1 and 3).
+
+    ``lacks``: rows of section 3 that it does not refuse. ``wordless``: rows that it refuses without
+    saying what is wrong.
+    Each False of the second block is a revision that lacks another rule:
+    ``class_written``: the class that R8 compared is the one that a cloned disk gets; without it an
+    empty class stays empty there too.
+    ``exact_pool``: a pool knows its own disks by the whole annotation; without it by its beginning.
+    ``waits_for_import``: a golden in mid-import renders. ``clones_exempt``: a pool that has cloned
+    before is not asked for its golden any more.
+    ``marks_disks``: cloned disks name their golden and their pool.
+    ``empty_counts``: a form of osImage that is there and empty is chosen.
+    ``disk_in_name``: a machine template's name tells where its disk comes from.
+    The last block is the newest revision:
+    ``importer_guard``: R7. ``claim_counts``: a golden whose DataVolume is gone but whose claim is
+    there is no absent one. ``kubevirt_default``: KubeVirt's own default class comes first.
+    """
+
+    lacks: frozenset[str] = frozenset()
+    wordless: frozenset[str] = frozenset()
+    class_written: bool = True
+    exact_pool: bool = True
+    waits_for_import: bool = True
+    clones_exempt: bool = True
+    marks_disks: bool = True
+    empty_counts: bool = True
+    disk_in_name: bool = True
+    importer_guard: bool = False
+    claim_counts: bool = False
+    kubevirt_default: bool = False
+
+    def refuse(self, row: str, where: str, text: str) -> None:
+        """Fail as a row does. Raises RenderRefused, but in a revision that lacks the row."""
+        if row not in self.lacks:
+            raise RenderRefused(where, _WORDLESS if row in self.wordless else text)
+
+
+NEWEST_DISK_RULES = DiskRules(importer_guard=True, claim_counts=True, kubevirt_default=True)
+
+
 @dataclass(frozen=True, slots=True)
 class ChartBehaviour:
     """Switches between revisions of the chart, good and bad.
@@ -67,6 +121,7 @@ class ChartBehaviour:
     ``installer_schematic``: the schematic written into machine.install.image whatever the boot
     source is; "" follows it.
     ``ignore_awaiting_etcd``: render the pool although the tenant has no etcd.
+    ``disks``: what it checks of system disks.
     """
 
     version: str = "1.7.0"
@@ -81,6 +136,7 @@ class ChartBehaviour:
     content_named: bool = True
     installer_schematic: str = ""
     ignore_awaiting_etcd: bool = False
+    disks: DiskRules = DiskRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +154,19 @@ class KubernetesChart:
     os_driver: bool = True
     plugin_env: tuple[tuple[str, str], ...] = PLUGIN_ENV
     validator_env: tuple[tuple[str, str], ...] = VALIDATOR_ENV
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueChart:
+    """Switches between revisions of the chart of golden images (clone_path.md section 2).
+
+    ``version``: the chart's own; "" follows the platform's.
+    ``keeps``: goldens carry the policy by which Helm leaves them when an entry is dropped.
+    ``duplicate_guard``, ``name_guard``, ``change_guard``: its three refusals.
+    """
+
+    version: str = ""
+    keeps: bool = True
+    duplicate_guard: bool = True
+    name_guard: bool = True
+    change_guard: bool = True

@@ -13,16 +13,20 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING
 
-from harness.twin.apiserver.execresult import ExecResult
+from harness.twin.apiserver.execresult import ExecResult, Running
 from harness.twin.world import container_images, container_runtime, cuda, nvidia, nvidia_smi
 from harness.twin.world import programs as small
 from harness.twin.world.container_runtime import Container
+from harness.twin.world.disk_programs import NAMES as DISK_PROGRAMS
+from harness.twin.world.disk_programs import DiskPrograms
 from harness.twin.world.filesystem import (
     Device,
     Directory,
     Entry,
+    File,
     Filesystem,
     Link,
     PathError,
@@ -47,7 +51,7 @@ _ALWAYS: Mapping[str, Entry] = {
 _OWN_LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 _ELF = "\x7fELF\x02\x01\x01"
 _LIBRARY = re.compile(r"/usr/lib64/|/usr/lib/x86_64-linux-gnu/|/usr/local/cuda/compat/")
-_NAMES = ("env", "find", "ldconfig", "printenv", "sleep")
+_NAMES = (*DISK_PROGRAMS, "env", "find", "ldconfig", "printenv", "sleep")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NO_LIBRARY = (
@@ -57,8 +61,13 @@ _NO_LIBRARY = (
 )
 
 
-def run(argv: Sequence[str], container: Container, guest: Guest) -> ExecResult:
+def run(argv: Sequence[str], container: Container, guest: Guest) -> ExecResult | Running:
     """Run a program in a container that exists; the machine's devices and files are as now."""
+    plain = partial(_run_plain, container=container, guest=guest)
+    return DiskPrograms(container, guest, plain).run(argv)
+
+
+def _run_plain(argv: Sequence[str], *, container: Container, guest: Guest) -> ExecResult:
     seen = files(container, guest.root.tree())
     return small.run(argv, _machine(container, guest, seen), seen)
 
@@ -74,7 +83,18 @@ def files(container: Container, host: Filesystem) -> Filesystem:
         entries |= _mounted(host, outside, inside)
     for inside, outside in container.mounts.items():
         entries |= _mounted(host, outside, inside)
+    entries["/proc/mounts"] = entries["/proc/self/mounts"] = text(_mounts(container))
+    entries |= {path: File(partial(bytes, data), 0o644) for path, data in container.files.items()}
     return Filesystem(entries)
+
+
+def _mounts(container: Container) -> str:
+    rows = ["overlay / overlay rw,relatime 0 0", "tmpfs /dev tmpfs rw,nosuid,size=65536k 0 0"]
+    rows += [
+        f"/dev/sd{'abcdef'[index % 6]} {path} ext4 rw,relatime 0 0"
+        for index, path in enumerate(container.claims)
+    ]
+    return "".join(f"{row}\n" for row in rows)
 
 
 def _image(container: Container) -> Iterable[tuple[str, Entry]]:
@@ -321,7 +341,7 @@ def main(spec: Obj, container: Container, guest: Guest) -> Process:
         return _FOR_EVER  # somebody's own script
     sample = real == container_images.VECTOR_ADD
     takes = "cuda.program" if sample else "container.program"
-    return Process(takes, lambda: run(argv, container, guest))
+    return Process(takes, lambda: _run_plain(argv, container=container, guest=guest))
 
 
 def _argv(spec: Obj, command: Sequence[str]) -> list[str]:

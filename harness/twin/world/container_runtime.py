@@ -47,6 +47,8 @@ class Container:
 
     ``nodes`` are its device nodes beside the usual few, ``mounts`` what of the host appears in it;
     both by path in the container, with the path on the host. A privileged one has every device.
+    ``files`` are those that its programs wrote, by path; they end with it. ``claims`` are the paths
+    at which it has disks of the cluster's.
     """
 
     image: ContainerImage
@@ -55,6 +57,8 @@ class Container:
     nodes: Mapping[str, str] = field(default_factory=dict)
     mounts: Mapping[str, str] = field(default_factory=dict)
     privileged: bool = False
+    files: dict[str, bytes] = field(default_factory=dict)
+    claims: tuple[str, ...] = ()
 
 
 def create(pod: Obj, spec: Obj, guest: Guest, allocation: Allocation, handler: str) -> Container:
@@ -75,6 +79,7 @@ def create(pod: Obj, spec: Obj, guest: Guest, allocation: Allocation, handler: s
         {**nodes, **edits.nodes},
         {**host_paths(pod, spec), **{mount.inside: mount.host for mount in edits.mounts}},
         bool(deep(spec, "securityContext", "privileged")),
+        claims=claim_paths(pod, spec),
     )
 
 
@@ -84,6 +89,20 @@ def bare(pod: Obj, spec: Obj) -> Container:
     env = _environment(pod, spec, image, Allocation(), Edits())
     privileged = bool(deep(spec, "securityContext", "privileged"))
     return Container(image, env["HOSTNAME"], env, {}, host_paths(pod, spec), privileged)
+
+
+def claim_paths(pod: Obj, spec: Obj) -> tuple[str, ...]:
+    """Where a container mounts persistent volume claims."""
+    claims = {
+        volume.get("name")
+        for volume in nodefit.listed(pod["spec"].get("volumes"))
+        if deep(volume, "persistentVolumeClaim", "claimName")
+    }
+    return tuple(
+        str(mount.get("mountPath")).rstrip("/")
+        for mount in nodefit.listed(spec.get("volumeMounts"))
+        if mount.get("name") in claims
+    )
 
 
 def host_paths(pod: Obj, spec: Obj) -> dict[str, str]:

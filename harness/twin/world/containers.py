@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.errors import ApiError
 from harness.twin.apiserver.execresult import ExecResult, Running
-from harness.twin.world import container_programs, satellites
+from harness.twin.world import cluster_dns, container_images, container_programs, satellites
 from harness.twin.world.launcher import CONSOLE_LOG
 from harness.twin.world.objects import Obj, deep, labels_of
 
@@ -67,13 +67,18 @@ def _environment_program(argv: list[str], environment: dict[str, str]) -> ExecRe
     return ExecResult(b"", b"", 126, missing)
 
 
-def run_on_worker(workers: Workers, pod: Obj, container: str, argv: list[str]) -> ExecResult:
+def run_on_worker(
+    workers: Workers, pod: Obj, container: str, argv: list[str]
+) -> ExecResult | Running:
     """A program in a pod on a tenant worker."""
     guest = workers.guest_of(pod["spec"]["nodeName"])
     if guest is None:
         raise ApiError(500, "error dialing backend: No agent available")
     chosen = check_running(pod, container)
-    return container_programs.run(argv, workers.container(pod, chosen), guest)
+    made = workers.container(pod, chosen)
+    if argv[:1] == ["nslookup"] and made.image.userland == container_images.BUSYBOX:
+        return cluster_dns.nslookup(workers.cluster, pod, argv[1:])
+    return container_programs.run(argv, made, guest)
 
 
 def log_of(world: World, pod: Obj, container: str, *, previous: bool = False) -> bytes:

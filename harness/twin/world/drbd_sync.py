@@ -92,7 +92,8 @@ class Syncs:
         due = self._due(sync) - sync.copied
         taken = there.bits.first(due)
         sync.copied = back.sync.copied = sync.copied + max(due, 0)
-        target.data.copy(source.data, taken)
+        if not target.forgets_writes:
+            target.data.copy(source.data, taken)
         count = sum(end - start for start, end in taken) * BLOCK_KIB
         there.sent += count
         back.received += count

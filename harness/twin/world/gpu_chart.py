@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.twin.world import gpu_values, kubernetes_chart
 from harness.twin.world.objects import Obj, meta
+from harness.twin.world.workload_manifests import daemonset, deployment
 
 NVIDIA = "nvidia.com/v1"
 POLICY = "cluster-policy"
@@ -130,26 +131,13 @@ def _operator(namespace: str) -> Obj:
         "command": ["gpu-operator"],
         "args": ["--leader-elect"],
     }
-    return _deployment(OPERATOR, namespace, labels, container)
+    return deployment(OPERATOR, namespace, labels, container)
 
 
 def _nfd_deployment(namespace: str, role: str) -> Obj:
     labels = {**NFD_WORKER, "role": role}
     container = {"name": role, "image": _NFD_IMAGE, "command": [f"nfd-{role}"]}
-    return _deployment(f"{NFD}-{role}", namespace, labels, container)
-
-
-def _deployment(name: str, namespace: str, labels: dict[str, str], container: Obj) -> Obj:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": meta(name, namespace, labels=labels),
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }
+    return deployment(f"{NFD}-{role}", namespace, labels, container)
 
 
 def _nfd_worker(namespace: str) -> Obj:
@@ -173,17 +161,3 @@ def _hami(namespace: str) -> Obj:
         "containers": [container],
     }
     return daemonset("hami-device-plugin", namespace, HAMI_PLUGIN, spec)
-
-
-def daemonset(name: str, namespace: str, labels: dict[str, str], spec: Obj) -> Obj:
-    """A DaemonSet whose pods carry ``labels``."""
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": meta(name, namespace, labels=labels),
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        },
-    }

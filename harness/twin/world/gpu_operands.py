@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.twin.world import nodefit
-from harness.twin.world.gpu_chart import VERSION, daemonset
+from harness.twin.world.gpu_chart import VERSION
 from harness.twin.world.objects import Obj, deep, digest
+from harness.twin.world.workload_manifests import daemonset
 
 HASH = "nvidia.com/last-applied-hash"
 VALIDATOR = "nvidia-operator-validator"

@@ -177,6 +177,7 @@ class Guest:
         return {
             **settings,
             "/proc/sysrq-trigger": self._sysrq,
+            "/proc/sys/vm/drop_caches": self._drop_caches,
             "/dev/ttyS0": self._print,
             "/dev/console": self._print,
         }
@@ -186,6 +187,12 @@ class Guest:
         if not text.removeprefix("-").isdigit():
             return ExecResult(b"", b"sh: write error: Invalid argument\n", 1)
         self.kernel.settings[name] = int(text)
+        return ExecResult(b"", b"", 0)
+
+    def _drop_caches(self, data: bytes) -> ExecResult:
+        if data.strip() not in (b"1", b"2", b"3"):
+            return ExecResult(b"", b"sh: write error: Invalid argument\n", 1)
+        self.root.disk.drop_caches()
         return ExecResult(b"", b"", 0)
 
     def _print(self, data: bytes) -> ExecResult:
@@ -286,6 +293,7 @@ class Guest:
         if self._sequence is not None:
             self._sequence.stop()
         self.services.stop()
+        self.root.disk.crash()
         self.running, self.stage = False, stage
 
     # -- a boot --------------------------------------------------------------------------------

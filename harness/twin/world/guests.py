@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from harness.twin.world.cdi import image_of
 from harness.twin.world.guest import Guest
 from harness.twin.world.images import UnknownSchematic
-from harness.twin.world.objects import CDI, Obj, decode, deep, labels_of
+from harness.twin.world.objects import CDI, Obj, decode, deep, labels_of, quantity
 from harness.twin.world.pool_chart import CLUSTER_NAME
 
 if TYPE_CHECKING:
@@ -48,12 +48,11 @@ class Guests:
         """Power a VMI's machine on. A disk without a readable image leaves a dead machine."""
         uid, name = instance["metadata"]["uid"], instance["metadata"]["name"]
         disk = self._disk(instance)
-        image = image_of(deep(disk, "spec", "source", "http", "url") or "")
+        image = self._world.claims.content_of(self._claim(disk))
         if image is None:
             return
-        schematic, version, kind = image
         try:
-            built = self._world.factory.image(schematic, version)
+            built = self._world.factory.image(image.schematic, image.version)
         except UnknownSchematic:
             return
         held = self._world.hosts.cards_of(pod)
@@ -64,10 +63,12 @@ class Guests:
             cards=tuple(card.in_guest(index) for index, card in enumerate(held)),
             engine=self._world.engine,
             rng=self._world.rng(f"guest {name} {uid}"),
-            kind=kind,
+            kind=image.kind,
         )
+        guest.kernel.disk_bytes = self._size(disk)
         disk_uid = (disk.get("metadata") or {}).get("uid", "")
         guest.installed = self._installed.get(disk_uid, False)
+        guest.root.size = partial(self._size, disk)
         cluster = labels_of(instance).get(CLUSTER_NAME, "")
         self._by_uid[uid], self._clusters[uid], self._disks[uid] = guest, cluster, disk_uid
         self._check_certificate(guest, cluster, instance["metadata"]["namespace"])
@@ -134,6 +135,15 @@ class Guests:
                 name = volume["dataVolume"]["name"]
                 return self._cluster.find(CDI, "DataVolume", namespace, name) or {}
         return {}
+
+    def _size(self, disk: Obj) -> int:
+        """Bytes of a disk as its claim has them now: the machine sees it grow."""
+        return quantity(deep(self._claim(disk), "status", "capacity", "storage") or "0")
+
+    def _claim(self, disk: Obj) -> Obj:
+        metadata = disk.get("metadata") or {}
+        place = (metadata.get("namespace", ""), metadata.get("name", ""))
+        return self._cluster.find("v1", "PersistentVolumeClaim", *place) or {}
 
     def _user_data(self, instance: Obj) -> str:
         namespace = instance["metadata"]["namespace"]

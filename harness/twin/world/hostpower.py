@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from harness.twin.apiserver.errors import ApiError
 from harness.twin.world import conditions
 from harness.twin.world.heartbeats import node_conditions
-from harness.twin.world.objects import KUBEVIRT, PIRAEUS, Obj, controller_of, rfc3339
+from harness.twin.world.objects import KUBEVIRT, Obj, controller_of, rfc3339
 from harness.twin.world.reconcile import Activities
 from harness.twin.world.satellites import is_satellite
 from harness.twin.world.tenant import GRACE
@@ -54,6 +54,7 @@ class HostPower:
         self._work.stop(f"{host} boots")
         self._world.storage.host_stops(host, loses_memory=True)
         self._world.satellites.host_stops(host)
+        self._world.linstor.host_stops(host)
         for instance in self._instances_on(host):
             self._world.guests.stop(instance)
         self._fall_silent(host)
@@ -83,6 +84,7 @@ class HostPower:
             raise ApiError(409, f"{host} runs virtual machines, and pausing those is not modelled")
         self.states[host] = STANDS_STILL
         self._world.storage.host_stops(host, loses_memory=False)
+        self._world.linstor.host_stops(host)
         self._fall_silent(host)
 
     def resume(self, host: str) -> None:
@@ -91,6 +93,7 @@ class HostPower:
             return
         self.states[host] = ON
         self._world.storage.host_goes_on(host)
+        self._world.linstor.host_goes_on(host)
         self._work.stop(f"{host} is silent")
         self._world.hosts.kubelet_goes_on(host, booted=False)
         self._report(host, "")
@@ -115,7 +118,7 @@ class HostPower:
         self._work.start(f"{host} is silent", GRACE, lambda: self._unknown(host))
 
     def _unknown(self, host: str) -> None:
-        """Nothing heard for too long: the Node is Unknown, and LINSTOR's satellite offline."""
+        """Nothing heard for too long: the Node is Unknown."""
         cluster, now = self._world.cluster, self._world.engine.now
         node = cluster.find("v1", "Node", "", host)
         if node is None:
@@ -134,17 +137,6 @@ class HostPower:
         )
         told = f"Node {host} status is now: NodeNotReady"
         cluster.events.normal(node, "NodeNotReady", told, "node-controller")
-        self._satellite(host, conditions.false("Available", "Error", "satellite not online"))
-
-    def _satellite(self, host: str, condition: conditions.Condition) -> None:
-        found = self._world.cluster.find(PIRAEUS, "LinstorSatellite", "", host)
-        if found is not None:
-            now = self._world.engine.now
-            self._world.cluster.status(
-                found,
-                lambda stored: conditions.write(stored, now, condition, metav1=True),
-                manager="piraeus-operator",
-            )
 
     def _booted(self, host: str) -> None:
         boot = self._world.storage.host_boots(host)
@@ -171,8 +163,7 @@ class HostPower:
             self._work.start(f"{host} has storage", 1.0, lambda: self._storage_up(host))
             return
         self._world.storage.satellite_up(host)
-        online = conditions.true("Available", "AsExpected", "satellite online")
-        self._satellite(host, online)
+        self._world.linstor.satellite_up(host)
 
     def _report(self, host: str, boot: str) -> None:
         cluster, now = self._world.cluster, self._world.engine.now

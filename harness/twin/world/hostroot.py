@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from harness.twin.world import cdi_gen, nvidia
 from harness.twin.world.filesystem import Device, Directory, Entry, File, Filesystem, Link, text
+from harness.twin.world.guest_disk import GuestDisk
 from harness.twin.world.images import Image
 from harness.twin.world.kernel import Kernel, Module
 
@@ -30,6 +31,7 @@ _PCI = (
     ("0000:03:00.0", "1af4", "1043", "078000"),
     ("0000:04:00.0", "1af4", "1042", "010000"),
 )
+_SECTOR = 512
 _BLACKLIST = "".join(
     f"blacklist {name}\n" for name in ("nvidia", "nvidia_drm", "nvidia_modeset", "nvidia_uvm")
 )
@@ -41,13 +43,16 @@ class HostRoot:
 
     ``tmpfs`` holds files that processes wrote below /run and /var/run since this boot (device
     plugin, validator): path to bytes, gone at the next boot. ``lacking`` are paths that this
-    build of the image does not have.
+    build of the image does not have. ``disk`` is what is mounted at /var; ``size`` tells the bytes
+    of /dev/vda, 0 where there is none.
     """
 
     kernel: Kernel
     image: Image
     tmpfs: dict[str, bytes] = field(default_factory=dict)
     lacking: set[str] = field(default_factory=set)
+    disk: GuestDisk = field(default_factory=GuestDisk)
+    size: Callable[[], int] = lambda: 0
 
     def tree(self) -> Filesystem:
         """The host's root file system at this moment."""
@@ -55,6 +60,7 @@ class HostRoot:
         for part in (self._proc, self._modules, self._bus, self._driver, self._dev, self._root):
             entries.update(part())
         entries.update((path, File(_bytes(data), 0o644)) for path, data in self.tmpfs.items())
+        entries.update((path, File(read, 0o644)) for path, read in self.disk.shown())
         for path in self.lacking:
             entries.pop(path, None)
         return Filesystem(entries)
@@ -73,6 +79,7 @@ class HostRoot:
         for name, value in kernel.settings.items():
             yield f"/proc/sys/kernel/{name}", text(f"{value}\n", 0o644)
         yield "/proc/sysrq-trigger", text("", 0o200)
+        yield "/proc/sys/vm/drop_caches", text("0\n", 0o200)
 
     def _modules(self) -> Iterator[Item]:
         yield "/sys/module", Directory()
@@ -110,6 +117,10 @@ class HostRoot:
             yield path, text(nvidia.information_text(card, minor))
 
     def _dev(self) -> Iterator[Item]:
+        size = self.size()
+        if size:
+            yield "/dev/vda", Device(253, 0, 0o660, block=True)
+            yield "/sys/block/vda/size", text(f"{size // _SECTOR}\n")
         yield "/dev/null", Device(1, 3)
         yield "/dev/zero", Device(1, 5)
         yield "/dev/kmsg", Device(1, 11, 0o644)

@@ -30,6 +30,7 @@ _INVENTORY = (
 _MAKERS: dict[str, Callable[[str, str], Card]] = {L40S: l40s, GB202: gb202, H100: h100}
 _FIRST_GUEST_SLOT = 9
 VFIO = "vfio-pci"
+_MOUNT_AGAIN = 1.0  # seconds between two looks of a kubelet at a volume it waits for (order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class Hosts:
         )
         self._cluster.on("v1", "Pod", self._hear)
         self._cluster.on("v1", "Node", lambda _: self._again())
+        self._cluster.on("v1", "PersistentVolumeClaim", self._hear_claim)
 
     def start_heartbeats(self) -> None:
         """Let every hypervisor give signs of life."""
@@ -213,6 +215,12 @@ class Hosts:
         elif not pods.finished(pod) and not deep(pod, "status", "startTime"):
             self._begin(pod)
 
+    def _hear_claim(self, change: Change) -> None:
+        namespace = change.obj["metadata"]["namespace"]
+        for space, name in self._waiting if change.type == "ADDED" else ():
+            if space == namespace:
+                self._queue.add(space, name)
+
     def _begin(self, pod: Obj) -> None:
         uid = pod["metadata"]["uid"]
         if pod["spec"]["nodeName"] not in self._down:
@@ -234,6 +242,11 @@ class Hosts:
             self._waiting.pop((namespace, name), None)
             return
         fits, why = self._candidates(pod)
+        missing = self._world.claims.missing(pod)
+        if missing:
+            count = len(self._cluster.all("v1", "Node"))
+            why = f'persistentvolumeclaim "{missing}" not found.'
+            fits, why = [], f"0/{count} nodes are available: {why}"
         if not fits:
             self._waiting[namespace, name] = None
             self._unschedulable(pod, why)
@@ -349,6 +362,10 @@ class Hosts:
         current = self._cluster.current(pod)
         if current is None or terminating(current) or current["spec"]["nodeName"] in self._down:
             return
+        if self._world.claims.unbound(current):
+            uid = current["metadata"]["uid"]
+            self._work.start(f"start {uid}", _MOUNT_AGAIN, lambda: self._run(current))
+            return
         ip, now = self.address(current["spec"]["nodeName"]), self._engine.now
         self._cluster.status(
             current, lambda stored: pods.running(stored, ip, now), manager="kubelet"
@@ -411,7 +428,7 @@ def _start_of(pod: Obj) -> str:
     labels = labels_of(pod)
     if labels.get("kubevirt.io") == "virt-launcher":
         return "launcher.start"
-    return "importer.start" if labels.get("cdi.kubevirt.io") else "pod.start"
+    return "importer.start" if labels.get("cdi.kubevirt.io") == "importer" else "pod.start"
 
 
 def _host_ip(node: str) -> str:

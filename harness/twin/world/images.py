@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
+from urllib.parse import urlsplit
 
 Flavour = Literal["in-tree", "out-of-tree", "open", "proprietary"]
 
@@ -17,6 +18,10 @@ TOOLKIT = "siderolabs/nvidia-container-toolkit-production"
 GDRDRV = "siderolabs/nvidia-gdrdrv-device"
 
 DRIVER_VERSION = "595.45.04"  # branch of the -production extensions (EXT release-1.13; NKM)
+RAW_BYTES = 1_087_897 * 4096
+"""Bytes of an image unpacked, about 4.15 GiB whatever is in it (clone_path.md section 2)."""
+PACKED_BYTES = 167_772_160
+"""Bytes of the ``.raw.xz`` that a factory gives (order: 160 MiB)."""
 _KERNELS = {"v1.13.6": "6.18.34-talos"}
 _NEWEST_KERNEL = "6.18.34-talos"
 
@@ -148,6 +153,8 @@ class ImageFactory:
     """Answers for schematic ids; starts out knowing the ids named in this module."""
 
     def __init__(self) -> None:
+        self.unreachable = ""  # why nobody reaches it, as an importer tells it; "" while it answers
+        self.mirrors_down: dict[str, str] = {}  # the same for hosts that give its images, by name
         self._extensions: dict[str, tuple[str, ...]] = {}
         self._changes: dict[str, dict[str, ModuleFile | None]] = {}
         for extensions in ((), _VANILLA, _OPEN, _NONFREE, _OPEN_GDR):
@@ -170,6 +177,10 @@ class ImageFactory:
         if modules is not None:
             self._changes.setdefault(identity, {}).update(modules)
         return identity
+
+    def silence(self, url: str) -> str:
+        """Why nobody answers at an image's address; "" where somebody does."""
+        return self.unreachable or self.mirrors_down.get(urlsplit(url).hostname or "", "")
 
     def extensions(self, schematic: str) -> tuple[str, ...]:
         """The official extensions of a schematic. Raises UnknownSchematic."""

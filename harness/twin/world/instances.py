@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.twin.world import conditions, launcher
-from harness.twin.world.cdi import SELECTED_NODE
 from harness.twin.world.conditions import Condition
 from harness.twin.world.objects import (
     CDI,
@@ -21,6 +20,7 @@ from harness.twin.world.objects import (
     terminating,
 )
 from harness.twin.world.reconcile import Activities, Queue
+from harness.twin.world.storage_classes import SELECTED_NODE
 
 if TYPE_CHECKING:
     from harness.twin.apiserver.store import Change
@@ -129,7 +129,8 @@ class Instances:
         for name in [v["dataVolume"]["name"] for v in _volumes(instance) if "dataVolume" in v]:
             volume = self._cluster.find(CDI, "DataVolume", namespace, name)
             claim = self._cluster.find("v1", "PersistentVolumeClaim", namespace, name)
-            if claim is None or deep(volume or {}, "status", "phase") != "WaitForFirstConsumer":
+            phase = deep(volume or {}, "status", "phase")
+            if claim is None or phase not in ("WaitForFirstConsumer", "PendingPopulation"):
                 continue
             self._cluster.edit(
                 claim,
@@ -184,7 +185,8 @@ class Instances:
         if current is None or held is None or terminating(current) or terminating(held):
             return
         self._world.guests.start(current, held)
-        seen = [conditions.true("Ready"), _migratable(current), conditions.true(_STORAGE)]
+        can_move = self._migratable(current)
+        seen = [conditions.true("Ready"), can_move, conditions.true(_STORAGE)]
         self._phase(current, "Running", *seen, drop=("Synchronized",), pod=held)
         text = "VirtualMachineInstance started."
         self._cluster.events.normal(current, "Started", text, HANDLER)
@@ -192,6 +194,22 @@ class Instances:
             seconds = self._world.timings.draw("agent.connect")
             key = f"agent {current['metadata']['uid']}"
             self._work.start(key, seconds, lambda: self._connect(current))
+
+    def _migratable(self, instance: Obj) -> Condition:
+        """A card binds a machine to its host, and so does a disk that only one host may have."""
+        if launcher.gpus(instance):
+            text = "VMI uses a PCI host devices"
+            return conditions.false("LiveMigratable", "HostDeviceNotLiveMigratable", text)
+        namespace = instance["metadata"]["namespace"]
+        for name in [v["dataVolume"]["name"] for v in _volumes(instance) if "dataVolume" in v]:
+            claim = self._cluster.find("v1", "PersistentVolumeClaim", namespace, name) or {}
+            if "ReadWriteMany" not in (deep(claim, "status", "accessModes") or ()):
+                text = (
+                    f"cannot migrate VMI: PVC {name} is not shared, live migration requires that "
+                    "all PVCs must be shared (using ReadWriteMany access mode)"
+                )
+                return conditions.false("LiveMigratable", "DisksNotLiveMigratable", text)
+        return conditions.true("LiveMigratable")
 
     def _connect(self, instance: Obj) -> None:
         """The guest agent answers once the guest is up; look again until then."""
@@ -293,10 +311,3 @@ def _volume_status(volume: Obj, index: int) -> Obj:
     if "dataVolume" in volume:
         found["persistentVolumeClaimInfo"] = {"claimName": volume["dataVolume"]["name"]}
     return found
-
-
-def _migratable(instance: Obj) -> Condition:
-    if launcher.gpus(instance):
-        text = "VMI uses a PCI host devices"
-        return conditions.false("LiveMigratable", "HostDeviceNotLiveMigratable", text)
-    return conditions.true("LiveMigratable")

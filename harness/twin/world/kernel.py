@@ -70,6 +70,7 @@ class Kernel:
         self.boot_id = ""
         self.cards: list[Card] = []  # on the PCI bus now
         self.mem_total_kib = 16_384_000
+        self.disk_bytes = 20 * 2**30  # /dev/vda, as the hypervisor offers it at power-on
         self.mem_available_kib = 13_107_200
         self.changed: list[Callable[[], None]] = []  # called after a module or a card appears
         self.settings: dict[str, int] = {}  # what may be written below /proc/sys/kernel
@@ -113,7 +114,9 @@ class Kernel:
         self.log("BIOS-e820: [mem 0x0000000000100000-0x000000007ffdafff] usable")
         self.log("DMI: KubeVirt None/RHEL, BIOS 1.16.3-4.el9 04/01/2014")
         self.log("Hypervisor detected: KVM")
-        self.log("virtio_blk virtio1: [vda] 41943040 512-byte logical blocks (21.5 GB/20.0 GiB)")
+        sectors, size = self.disk_bytes // 512, self.disk_bytes
+        told = f"{size / 10**9:.1f} GB/{size / 2**30:.1f} GiB"
+        self.log(f"virtio_blk virtio1: [vda] {sectors} 512-byte logical blocks ({told})")
 
     # -- bus -----------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from harness.twin.world.objects import (
     KAMAJI,
     KUBEVIRT,
     PIRAEUS,
+    SNAPSHOT,
     STORAGE,
     Obj,
 )
@@ -65,6 +66,11 @@ _NUMBERS = frozenset(
 def _first_address(instance: Obj) -> str:
     interfaces: list[Obj] = (instance.get("status") or {}).get("interfaces") or [{}]
     return str(interfaces[0].get("ipAddress", ""))
+
+
+def _backend(service: Obj) -> str:
+    named = (service.get("spec") or {}).get("service") or {}
+    return "/".join(named[key] for key in ("namespace", "name") if key in named) or "Local"
 
 
 _READY = _columns(Ready=_condition("Ready"))
@@ -243,6 +249,7 @@ _VIRTUALISATION = (
     ),
     _cluster(CDI, "StorageProfile"),
     _kind(CDI, "VolumeCloneSource", status=False),
+    _kind(CDI, "VolumeImportSource"),
 )  # fmt: skip
 _STORAGE = (
     _cluster(PIRAEUS, "LinstorCluster"),
@@ -250,10 +257,20 @@ _STORAGE = (
     _cluster(PIRAEUS, "LinstorSatelliteConfiguration"),
     _cluster(PIRAEUS, "LinstorNodeConnection"),
     _kind(STORAGE, "CSIStorageCapacity", "csistoragecapacities", status=False),
+    _kind(SNAPSHOT, "VolumeSnapshot", short="vs", shown=_columns(ReadyToUse="status.readyToUse")),
+    _cluster(SNAPSHOT, "VolumeSnapshotClass", "volumesnapshotclasses", "vsclass", status=False),
+    _cluster(SNAPSHOT, "VolumeSnapshotContent", short="vsc vscs"),
 )
 MANAGEMENT: tuple[Resource, ...] = (*_COZYSTACK, *_CLUSTER_API, *_VIRTUALISATION, *_STORAGE)
 TENANT: tuple[Resource, ...] = (
     _cluster(
         "nvidia.com/v1", "ClusterPolicy", "clusterpolicies", shown=_columns(Status="status.state")
     ),
+    _cluster(STORAGE, "CSIDriver", status=False),
+    _cluster(STORAGE, "CSINode", status=False),
+    _cluster(STORAGE, "VolumeAttachment", shown=_columns(Node="spec.nodeName")),
+    _cluster("apiregistration.k8s.io/v1", "APIService", shown=_columns(Service=_backend)),
+    _kind("discovery.k8s.io/v1", "EndpointSlice", status=False, generation=True),
+    # what metrics-server would compute at each request is kept here, and told as old as it is
+    _cluster("metrics.k8s.io/v1beta1", "NodeMetrics", "nodes", status=False, generation=False),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from harness.twin.world import container_runtime, container_states, pods, worker_node
@@ -30,6 +31,8 @@ class Kubelets:
         self.workers: dict[str, Worker] = {}  # by Node
         self.drivers: dict[str, PodDriver] = {}
         self.logs = PodLogs()
+        # whether the disks of a pod are at its node
+        self.mounted: Callable[[Obj], bool] = lambda pod: True  # noqa: ARG005 - nobody knows
         self._work = Activities(world.engine)
         # of each node's boot: pods admitted, pods handed to a driver, pods that live here
         self._admitted: dict[str, str] = {}  # UID to Node
@@ -91,6 +94,12 @@ class Kubelets:
             if self._driver(pod) is not None:
                 self._note(worker, pod)
             self._sync(worker, pod)
+
+    def look_at(self, pod: Obj) -> None:
+        """What a pod has waited for is there."""
+        worker = self.workers.get(str(deep(pod, "spec", "nodeName") or ""))
+        if worker is not None and worker.up:
+            self._sync(worker, self.cluster.current(pod) or pod)
 
     def _forget(self, worker: Worker | None, pod: Obj) -> None:
         uid = pod["metadata"]["uid"]
@@ -155,7 +164,7 @@ class Kubelets:
     def _start(self, worker: Worker, pod: Obj) -> None:
         driver, uid = self._driver(pod), pod["metadata"]["uid"]
         if driver is None:
-            if uid not in self._lives:
+            if uid not in self._lives and self.mounted(pod):
                 life = self._lives[uid] = PodLife(self, worker, pod)
                 life.begin()
         elif uid not in self._played:

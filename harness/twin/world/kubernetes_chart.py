@@ -7,7 +7,8 @@ installs into the tenant cluster, through the Secret with its kubeconfig.
 
 from __future__ import annotations
 
-from harness.twin.world import gpu_values
+from harness.twin.world import addons_chart, gpu_values
+from harness.twin.world.addons_chart import COREDNS, CSI, INGRESS, METRICS
 from harness.twin.world.chart_behaviour import KubernetesChart
 from harness.twin.world.objects import HELM, Obj
 
@@ -20,9 +21,21 @@ HAMI_NAMESPACE = "cozy-hami"  # objects.md section 9
 _ARTIFACT = "cozystack-iaas-kubernetes-"
 
 
-def render(values: Obj, release: str, namespace: str, chart: KubernetesChart) -> list[Obj]:
-    """The addons' HelmReleases for a cluster's values. Raises RenderRefused."""
+def render(
+    values: Obj,
+    release: str,
+    namespace: str,
+    chart: KubernetesChart,
+    classes: list[Obj] | None = None,
+) -> list[Obj]:
+    """The addons' HelmReleases for a cluster's values; ``classes`` are the platform's storage
+    classes. Raises RenderRefused.
+    """
     found = [_release(release, namespace, CILIUM, CILIUM_NAMESPACE, None, ())]
+    for addon in (COREDNS, CSI, METRICS, *([INGRESS] if _has_ingress(values) else [])):
+        inner = addons_chart.values_of(addon, values, classes or [])
+        target = addons_chart.NAMESPACES[addon]
+        found.append(_release(release, namespace, addon, target, inner, (CILIUM,)))
     if gpu_values.enabled(values, "gpuOperator"):
         inner = gpu_values.gpu_operator(values, chart)
         found.append(_release(release, namespace, GPU_OPERATOR, GPU_NAMESPACE, inner, (CILIUM,)))
@@ -30,6 +43,10 @@ def render(values: Obj, release: str, namespace: str, chart: KubernetesChart) ->
         inner, needs = gpu_values.hami(values), (CILIUM, GPU_OPERATOR)
         found.append(_release(release, namespace, HAMI, HAMI_NAMESPACE, inner, needs))
     return found
+
+
+def _has_ingress(values: Obj) -> bool:
+    return gpu_values.enabled(values, "ingressNginx")
 
 
 def addon_of(release: Obj) -> str:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.twin.world import conditions, hosts, projection
-from harness.twin.world.cdi import DEFAULT_CLASS
+from harness.twin.world import conditions, golden_catalogue, hosts, landscape_rbac, projection
 from harness.twin.world.conditions import Condition
 from harness.twin.world.heartbeats import LEASES, node_conditions
+from harness.twin.world.images import VANILLA
 from harness.twin.world.objects import (
     CDI,
     COZY,
@@ -23,6 +23,7 @@ from harness.twin.world.objects import (
     Obj,
     encode,
 )
+from harness.twin.world.storage_classes import DEFAULT_CLASS
 
 if TYPE_CHECKING:
     from harness.twin.world.world import World
@@ -45,6 +46,8 @@ NAMESPACES = (
 )
 HOSTS = ("hv-1", "hv-2", "hv-3")
 DATASTORE = "tenant-root"
+GOLDENS: list[Obj] = [{"schematicID": VANILLA, "version": "v1.13.6"}]
+"""The catalogue's entries, imported before the story begins."""
 _CARDS = {"hv-1": (hosts.L40S, 4), "hv-2": (hosts.GB202, 4), "hv-3": (hosts.H100, 2)}
 KUBERNETES = "v1.34.2"
 # name: CPUs, memory
@@ -81,6 +84,7 @@ def build(world: World) -> None:
         create(_instancetype(name, cpus, memory), manager="virt-operator")
     for tenant, parent in (("root", "tenant-root"), ("hil", "tenant-root")):
         adopt(world, projection.TENANT, tenant, parent, {"etcd": tenant == "root"})
+    world.catalogue.adopt()
     world.hosts.start_heartbeats()
 
 
@@ -294,17 +298,19 @@ def _platform(now: float) -> list[Obj]:
     ]
     for obj in (linstor, *satellites):
         _settled(obj, now)
-    return [store, linstor, *satellites, _package(now), *_definitions(), *_platform_values()]
+    packages = [_package(now), golden_catalogue.package_source(now)]
+    rbac = landscape_rbac.objects()
+    return [store, linstor, *satellites, *packages, *_definitions(), *_platform_values(), *rbac]
 
 
 def _package(now: float) -> Obj:
     package: Obj = {
         "apiVersion": COZY,
         "kind": "Package",
-        "metadata": {"name": "cozystack.cozystack-platform"},
+        "metadata": {"name": golden_catalogue.PLATFORM},
         "spec": {
             "variant": "isp-full",
-            "components": {"platform": {"values": {"bundles": {"enabledPackages": []}}}},
+            "components": {"platform": {"values": golden_catalogue.platform_values(GOLDENS)}},
         },
     }
     ready = conditions.true("Ready", "ReconciliationSucceeded", "reconciliation succeeded")

@@ -13,7 +13,6 @@ from harness.twin.world.objects import (
     COZY,
     INFRA,
     KAMAJI,
-    STORAGE,
     Obj,
     encode,
     meta,
@@ -334,9 +333,7 @@ def _inside(cluster: Cluster) -> None:
         cluster.create(made, manager="helm-controller")
     for obj in (
         _tenant_service("kubernetes", "default", "10.95.0.1", 443),
-        _tenant_service("kube-dns", "kube-system", "10.95.0.10", 53),
         _bootstrap_token(),
-        _tenant_class(),
     ):
         cluster.create(obj, manager="kubeadm")
 
@@ -368,20 +365,4 @@ def _bootstrap_token() -> Obj:
         "metadata": meta(f"bootstrap-token-{TOKEN_ID}", "kube-system"),
         "type": "bootstrap.kubernetes.io/token",
         "data": {key: encode(text) for key, text in data.items()},
-    }
-
-
-def _tenant_class() -> Obj:
-    return {
-        "apiVersion": STORAGE,
-        "kind": "StorageClass",
-        "metadata": {
-            "name": "replicated",
-            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
-        },
-        "provisioner": "csi.kubevirt.io",
-        "parameters": {"infraStorageClassName": "replicated", "bus": "scsi"},
-        "reclaimPolicy": "Delete",
-        "volumeBindingMode": "Immediate",
-        "allowVolumeExpansion": True,
     }

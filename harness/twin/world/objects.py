@@ -24,6 +24,7 @@ INSTANCETYPE = "instancetype.kubevirt.io/v1beta1"
 CDI = "cdi.kubevirt.io/v1beta1"
 PIRAEUS = "piraeus.io/v1"
 STORAGE = "storage.k8s.io/v1"
+SNAPSHOT = "snapshot.storage.k8s.io/v1"
 
 
 def rfc3339(moment: float) -> str:
@@ -120,8 +121,8 @@ def deep(obj: Obj, *path: str) -> Any:
 
 
 _UNITS = {
-    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40,
-    "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
+    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60,
+    "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18,
 }  # fmt: skip
 
 

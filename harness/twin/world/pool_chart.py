@@ -9,30 +9,47 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from harness.twin.world import pool_disk, pool_machineconfig, pool_values
-from harness.twin.world.chart_behaviour import ChartBehaviour, RenderRefused
+from harness.twin.world import (
+    golden_guard,
+    pool_disk,
+    pool_machineconfig,
+    pool_values,
+    talos_versions,
+)
+from harness.twin.world.chart_behaviour import ChartBehaviour, DiskRules, RenderRefused
 from harness.twin.world.images import VANILLA
 from harness.twin.world.objects import (
     BOOTSTRAP,
     CAPI,
+    CONTROL_PLANE,
     COZY,
     INFRA,
     KAMAJI,
     Obj,
+    annotations_of,
     deep,
     digest,
     meta,
     quantity,
 )
-from harness.twin.world.pool_disk import HELPERS, NODEGROUP, PUBLIC, Disk, Release
+from harness.twin.world.pool_disk import (
+    GOLDEN,
+    GOLDEN_POOL,
+    HELPERS,
+    NODEGROUP,
+    PUBLIC,
+    USE_POPULATOR,
+    Disk,
+    Release,
+    quoted,
+)
 from harness.twin.world.pool_machineconfig import KUBERNETES, Pool
 
 RELEASE_PREFIX = "kubernetes-nodes-"
 PARENT_PREFIX = "kubernetes-"
 RECONCILE_LABEL = "cozystack.io/talos-reconcile"
 TEMPLATE_LABEL = "cozystack.io/kubernetes-nodes-release"
-GOLDEN = "kubernetes-worker-image.cozystack.io/golden"
-GOLDEN_POOL = "kubernetes-worker-image.cozystack.io/pool"
+OWNING_RELEASE = "meta.helm.sh/release-name"
 MIN_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 MAX_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 CLUSTER_NAME = "cluster.x-k8s.io/cluster-name"
@@ -77,10 +94,17 @@ def render(values: Mapping[str, Any], release: Release, chart: ChartBehaviour) -
     cluster = _parent(full, release)
     if not chart.ignore_awaiting_etcd and not _has_etcd(release, cluster):
         return [_awaiting_etcd(release)]
-    disk = pool_disk.resolve(full, release)
-    pool = Pool(cluster, _pool_name(full, release), release.namespace, disk.schematic, disk.version)
+    name = _pool_name(full, release)
+    disk = pool_disk.resolve(full, name, chart.disks)
+    pool = Pool(cluster, name, release.namespace, disk.schematic, disk.version)
     _check_sizes(full)
-    machine_template = _machine_template(full, pool, disk)
+    _check_versions(full, pool, release, chart.disks)
+    klass = str(full["storageClass"])
+    if disk.form == "builtin":
+        klass = golden_guard.storage_class(disk, full, pool.full_name, release, chart.disks)
+    marked = chart.disks.marks_disks
+    template = _disk_template(full["diskSize"], klass, pool, disk, marked=marked)
+    machine_template = _machine_template(full, pool, template, chart.disks)
     config = pool_machineconfig.text(full, pool, chart)
     suffix = f"-{digest(config)[:6]}" if chart.content_named else ""
     talos_template = f"{pool.full_name}{suffix}"
@@ -151,13 +175,48 @@ def _check_sizes(values: Obj) -> None:
     given = sorted(key for key in ("cpu", "memory") if values["resources"].get(key))
     if len(given) == 1:
         raise _refuse(f"{NODEGROUP}:44:8", "resources: set both cpu and memory, or neither")
-    if values["version"] not in KUBERNETES:
+
+
+def _check_versions(values: Obj, pool: Pool, release: Release, rules: DiskRules) -> None:
+    """R10 to R12 (clone_path.md section 3), then whether the chart knows the version at all."""
+    wanted = str(values["version"])
+    _check_foreign(pool, release, rules)
+    _check_parent(wanted, pool, release, rules)
+    for talos in (str(values["talos"]["version"]), pool.version):
+        why = talos_versions.unsupported(wanted, talos)
+        if why:
+            rules.refuse("R10", f"{HELPERS}:118:8", why)
+    if wanted not in KUBERNETES:
         known = ", ".join(KUBERNETES)
-        text = f"unknown Kubernetes version {values['version']!r}; known: {known}"
-        raise _refuse(f"{NODEGROUP}:49:8", text)
+        raise _refuse(f"{NODEGROUP}:49:8", f"unknown Kubernetes version {wanted!r}; known: {known}")
 
 
-def _machine_template(values: Obj, pool: Pool, disk: Disk) -> Obj:
+def _check_parent(wanted: str, pool: Pool, release: Release, rules: DiskRules) -> None:
+    found = release.find(CONTROL_PLANE, "KamajiControlPlane", pool.namespace, pool.cluster)
+    parent = str(deep(found or {}, "spec", "version") or "")
+    if talos_versions.is_ahead(wanted, parent):
+        rules.refuse(
+            "R11",
+            f"{HELPERS}:110:6",
+            f"kubernetes-nodes: pool version {quoted(wanted)} is ahead of parent cluster "
+            f"{quoted(pool.cluster)} version {quoted(parent)}: upgrade the cluster first",
+        )
+
+
+def _check_foreign(pool: Pool, release: Release, rules: DiskRules) -> None:
+    found = release.find(CAPI, "MachineDeployment", pool.namespace, pool.full_name)
+    holder = annotations_of(found).get(OWNING_RELEASE, "") if found is not None else ""
+    if holder not in ("", release.name):
+        rules.refuse(
+            "R12",
+            f"{HELPERS}:126:6",
+            f"kubernetes-nodes: MachineDeployment {quoted(pool.full_name)} in namespace "
+            f"{quoted(pool.namespace)} is already managed by release {quoted(holder)}, not this "
+            f"pool release {quoted(release.name)}",
+        )
+
+
+def _machine_template(values: Obj, pool: Pool, disk: Obj, rules: DiskRules) -> Obj:
     spec = {
         "template": {
             "spec": {
@@ -169,10 +228,11 @@ def _machine_template(values: Obj, pool: Pool, disk: Disk) -> Obj:
             }
         }
     }
+    told = spec if rules.disk_in_name else _virtual_machine(values, pool, {})
     return {
         "apiVersion": INFRA,
         "kind": "KubevirtMachineTemplate",
-        "metadata": meta(f"{pool.full_name}-{digest(spec)[:6]}", pool.namespace),
+        "metadata": meta(f"{pool.full_name}-{digest(told)[:6]}", pool.namespace),
         "spec": spec,
     }
 
@@ -181,7 +241,7 @@ def _machine_labels(pool: Pool) -> dict[str, str]:
     return {CLUSTER_NAME: pool.cluster, DEPLOYMENT_NAME: pool.full_name, ROLE: "worker"}
 
 
-def _virtual_machine(values: Obj, pool: Pool, disk: Disk) -> Obj:
+def _virtual_machine(values: Obj, pool: Pool, disk: Obj) -> Obj:
     devices: Obj = {
         "disks": [
             {
@@ -201,7 +261,7 @@ def _virtual_machine(values: Obj, pool: Pool, disk: Disk) -> Obj:
     if values["logSerialConsole"]:
         devices["logSerialConsole"] = True
     machine: Obj = {
-        "dataVolumeTemplates": [_disk_template(values, pool, disk)],
+        "dataVolumeTemplates": [disk],
         "runStrategy": "Always",
         "template": {
             "metadata": {"labels": _machine_labels(pool)},
@@ -226,18 +286,18 @@ def _size(values: Obj, domain: Obj) -> Obj:
     return {}
 
 
-def _disk_template(values: Obj, pool: Pool, disk: Disk) -> Obj:
-    storage: Obj = {"resources": {"requests": {"storage": values["diskSize"]}}}
-    if values["storageClass"]:
-        storage["storageClassName"] = values["storageClass"]
+def _disk_template(size: Any, klass: str, pool: Pool, disk: Disk, *, marked: bool) -> Obj:
+    storage: Obj = {"resources": {"requests": {"storage": size}}}
+    if klass:
+        storage["storageClassName"] = klass
     if disk.form == "builtin":
-        annotations = {GOLDEN: disk.golden, GOLDEN_POOL: pool.full_name}
+        annotations = {GOLDEN: disk.golden, GOLDEN_POOL: pool.full_name} if marked else {}
         source: Obj = {"pvc": {"namespace": PUBLIC, "name": disk.golden}}
     else:
-        annotations = {"cdi.kubevirt.io/storage.usePopulator": "false"}
+        annotations = {USE_POPULATOR: "false"}
         source = {"http": {"url": disk.url}}
     return {
-        "metadata": {"name": SYSTEM_DISK, "annotations": annotations},
+        "metadata": meta(SYSTEM_DISK, annotations=annotations),
         "spec": {"source": source, "storage": storage},
     }
 

@@ -1,29 +1,47 @@
-"""Where a worker's system disk comes from, and what the chart refuses of it (clone_path.md)."""
+"""Where a worker's system disk comes from, and what the chart refuses of it by itself.
+
+Forms: clone_path.md section 1; refusals R1 to R4: section 3. What it refuses of a golden is in
+`golden_guard`.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.twin.world.chart_behaviour import RenderRefused
-from harness.twin.world.objects import CDI, Obj, deep, quantity
+from harness.twin.world.chart_behaviour import DiskRules
+from harness.twin.world.objects import Obj
 
 PUBLIC = "cozy-public"
 HELPERS = "kubernetes-nodes/templates/_helpers.tpl"
 NODEGROUP = "kubernetes-nodes/templates/nodegroup.yaml"
-_SCHEMATIC = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-_RELEASE = re.compile(r"^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$")
-_URL = re.compile(r"^https?://[^\s\"']+$")
+GOLDEN = "kubernetes-worker-image.cozystack.io/golden"
+GOLDEN_POOL = "kubernetes-worker-image.cozystack.io/pool"
+USE_POPULATOR = "cdi.kubevirt.io/storage.usePopulator"
+_SCHEMATIC = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_RELEASE = re.compile(r"v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
+_URL = re.compile(r"https?://[^\s\"']+")
+
+
+def _nothing(*_: str) -> list[Obj]:
+    return []
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What Helm knows beside the values. ``find`` is the chart's ``lookup``."""
+    """What Helm knows beside the values.
+
+    ``find`` is the chart's ``lookup`` of one object (apiVersion, kind, namespace, name), ``all``
+    that of a kind in a namespace ("": everywhere). Both raise RenderRefused where the release may
+    not look; neither finds anything in an offline render.
+    """
 
     name: str
     namespace: str
     find: Callable[[str, str, str, str], Obj | None]
+    all: Callable[[str, str, str], list[Obj]] = _nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +55,53 @@ class Disk:
 
     @property
     def golden(self) -> str:
-        """Name of the catalogue DataVolume (clone_path.md section 1)."""
-        return f"talos-worker-{self.schematic}-{self.version}"
+        """Name of the catalogue DataVolume."""
+        return golden_name(self.schematic, self.version)
 
     @property
     def url(self) -> str:
         """The image's address at the factory."""
-        return f"{self.factory}/image/{self.schematic}/{self.version}/openstack-amd64.raw.xz"
+        return image_url(self.factory, self.schematic, self.version)
 
 
-def resolve(values: Obj, release: Release) -> Disk:
-    """The disk a pool asks for, in full. Raises RenderRefused."""
+def golden_name(schematic: str, version: str) -> str:
+    """What the catalogue calls the golden of an image, and a pool looks for."""
+    return f"talos-worker-{schematic}-{version}"
+
+
+def image_url(factory: str, schematic: str, version: str) -> str:
+    """Where a factory gives an image."""
+    return f"{factory.rstrip('/')}/image/{schematic}/{version}/openstack-amd64.raw.xz"
+
+
+def is_identifier(schematic: str) -> bool:
+    """R2: whether it can be part of a name and of a URL."""
+    return _SCHEMATIC.fullmatch(schematic) is not None
+
+
+def is_release(version: str) -> bool:
+    """R3: whether it is vMAJOR.MINOR.PATCH, with or without a suffix."""
+    return _RELEASE.fullmatch(version) is not None
+
+
+def is_url(text: str) -> bool:
+    """R4: whether it is a plain http(s) URL."""
+    return _URL.fullmatch(text) is not None
+
+
+def quoted(text: str) -> str:
+    """A value as a chart's ``%q`` writes it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def resolve(values: Obj, pool: str, rules: DiskRules) -> Disk:
+    """The disk that a pool (its short name) asks for, in full. Raises RenderRefused (R1 to R4)."""
     image = values.get("osImage") or {}
+    image = image if rules.empty_counts else {key: own for key, own in image.items() if own}
+    who = f"nodeGroup {quoted(pool)}"
     if "builtin" in image and "factory" in image:
-        text = "set only one of osImage.builtin or osImage.factory"
-        raise RenderRefused(f"{NODEGROUP}:31:8", text)
+        text = f"{who}: set only one of osImage.builtin or osImage.factory"
+        rules.refuse("R1", f"{NODEGROUP}:31:8", text)
     form = next((key for key in ("factory", "builtin") if key in image), "")
     own = (image.get(form) or {}) if form else {}
     talos = values["talos"]
@@ -59,47 +109,20 @@ def resolve(values: Obj, release: Release) -> Disk:
         form,
         str(own.get("schematicID") or talos["schematicID"]),
         str(own.get("version") or talos["version"]),
-        str(own.get("imageFactoryURL", talos["imageFactoryURL"]) or "").rstrip("/"),
+        str(own.get("imageFactoryURL") or talos["imageFactoryURL"] or "").rstrip("/"),
     )
-    _check_disk(disk, str(talos["version"]))
-    if form == "builtin":
-        _check_golden(disk, values, release)
+    _check(disk, str(talos["version"]), who, rules)
     return disk
 
 
-def _check_disk(disk: Disk, talos_version: str) -> None:
-    if not _SCHEMATIC.match(disk.schematic):
-        text = f"schematicID {disk.schematic!r} is not a plain lowercase alphanumeric identifier"
-        raise RenderRefused(f"{HELPERS}:52:6", text)
+def _check(disk: Disk, talos_version: str, who: str, rules: DiskRules) -> None:
+    if not is_identifier(disk.schematic):
+        text = f"Talos schematicID {quoted(disk.schematic)} is not a plain lowercase alphanumeric"
+        rules.refuse("R2", f"{HELPERS}:52:6", f"{who}: {text} identifier")
     for version in (talos_version, disk.version):
-        if not _RELEASE.match(version):
-            text = f"version {version!r} is not a vMAJOR.MINOR.PATCH release"
-            raise RenderRefused(f"{HELPERS}:58:6", text)
-    if disk.form != "builtin" and not _URL.match(disk.factory):
-        text = f"imageFactoryURL {disk.factory!r} is not a plain http(s) URL"
-        raise RenderRefused(f"{HELPERS}:64:6", text)
-
-
-def _check_golden(disk: Disk, values: Obj, release: Release) -> None:
-    golden = release.find(CDI, "DataVolume", PUBLIC, disk.golden)
-    if golden is None:
-        text = (
-            f"osImage.builtin requested golden DataVolume {disk.golden}, not found in {PUBLIC}; "
-            "enable package cozystack.kubernetes-worker-image and list this image"
-        )
-        raise RenderRefused(f"{HELPERS}:80:8", text)
-    if deep(golden, "status", "phase") == "Failed":
-        text = f"golden DataVolume {disk.golden} failed to import (phase Failed)"
-        raise RenderRefused(f"{HELPERS}:84:8", text)
-    storage = deep(golden, "spec", "storage") or {}
-    klass = storage.get("storageClassName", "")
-    if klass != values["storageClass"]:
-        text = (
-            f"storageClass {values['storageClass']} differs from golden image {klass}. "
-            "Neither side can be moved in place"
-        )
-        raise RenderRefused(f"{HELPERS}:91:8", text)
-    size = deep(storage, "resources", "requests", "storage") or "0"
-    if quantity(values["diskSize"]) < quantity(size):
-        text = f"diskSize {values['diskSize']} is smaller than golden image {disk.golden}"
-        raise RenderRefused(f"{HELPERS}:96:8", f"{text} storage {size}")
+        if not is_release(version):
+            text = f"Talos version {quoted(version)} is not a vMAJOR.MINOR.PATCH release"
+            rules.refuse("R3", f"{HELPERS}:58:6", f"{who}: {text}")
+    if disk.form != "builtin" and not is_url(disk.factory):
+        text = f"imageFactoryURL {quoted(disk.factory)} is not a plain http(s) URL"
+        rules.refuse("R4", f"{HELPERS}:64:6", f"{who}: {text}")

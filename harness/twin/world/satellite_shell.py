@@ -27,6 +27,7 @@ class _Command:
 
     words: list[str] = field(default_factory=list)
     out: str = ""
+    adds: bool = False  # >>
     errors_too: bool = False
 
 
@@ -64,7 +65,7 @@ class Shell:
 
     def _one(self, command: _Command, status: int) -> ExecResult | Running:
         words = [word.replace("\0?", str(status)) for word in command.words]
-        if command.out and command.out != "/dev/null":
+        if command.out and command.out != "/dev/null" and not command.adds:
             self.files[command.out] = b""
         result = self._builtin(words)
         if isinstance(result, Running) or not command.out:
@@ -162,8 +163,8 @@ def _jobs(tokens: list[str]) -> list[tuple[list[_Command], bool]]:
 def _take(token: str, queue: list[str], command: _Command) -> None:
     if token == "2>&1":
         command.errors_too = True
-    elif token == ">" and queue:
-        command.out = queue.pop(0)
+    elif token in (">", ">>") and queue:
+        command.out, command.adds = queue.pop(0), token == ">>"
     elif token == "<" and queue:
         queue.pop(0)
     elif set(token) & set("<>"):
@@ -178,6 +179,7 @@ def _skip_redirections(queue: list[str], group: list[_Command]) -> None:
     while queue and (queue[0] == "2>&1" or set(queue[0]) <= set("<>")):
         _take(queue.pop(0), queue, whole)
     for one in group:
+        one.adds = one.adds if one.out else whole.adds
         one.out, one.errors_too = one.out or whole.out, one.errors_too or whole.errors_too
 
 

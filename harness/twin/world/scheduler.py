@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from harness.twin.world import conditions, nodefit, pods
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 MANAGER = "kube-scheduler"
 COMPONENT = "default-scheduler"
+_UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 
 
 class Scheduler:
@@ -25,6 +27,8 @@ class Scheduler:
         self._cluster = cluster
         self._engine = world.engine
         self._waiting: dict[tuple[str, str], None] = {}
+        # the claims of a pod that are not bound
+        self.unbound: Callable[[Obj], list[str]] = lambda pod: []  # noqa: ARG005 - nobody knows
         self._queue = Queue(
             world.engine,
             f"scheduler of {cluster.store.name}",
@@ -33,6 +37,7 @@ class Scheduler:
         )
         cluster.on("v1", "Pod", self._hear)
         cluster.on("v1", "Node", self._hear_node)
+        cluster.on("v1", "PersistentVolumeClaim", self._hear_claim)
 
     def _hear(self, change: Change) -> None:
         pod = change.obj
@@ -48,6 +53,10 @@ class Scheduler:
         if change.type != "MODIFIED" or _told(change.old or {}) != _told(change.obj):
             self._again()
 
+    def _hear_claim(self, change: Change) -> None:
+        if deep(change.obj, "status", "phase") == "Bound":
+            self._again()
+
     def _again(self) -> None:
         for namespace, name in self._waiting:
             self._queue.add(namespace, name)
@@ -58,6 +67,10 @@ class Scheduler:
             self._waiting.pop((namespace, name), None)
             return
         nodes = self._cluster.all("v1", "Node")
+        if self.unbound(pod):
+            self._waiting[namespace, name] = None
+            self._refuse(pod, f"0/{len(nodes)} nodes are available: {_UNBOUND}.")
+            return
         running = self._running()
         refusals = {
             node["metadata"]["name"]: nodefit.refusals(
@@ -82,7 +95,9 @@ class Scheduler:
         return found
 
     def _unschedulable(self, pod: Obj, refusals: list[list[str]]) -> None:
-        why = _words(refusals)
+        self._refuse(pod, _words(refusals))
+
+    def _refuse(self, pod: Obj, why: str) -> None:
         refused = conditions.false("PodScheduled", "Unschedulable", why)
 
         def change(stored: Obj) -> None:

@@ -5,7 +5,7 @@ Replication has wires of its own: a cut one parts two hypervisors' DRBD, and not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
@@ -105,13 +105,13 @@ class Storage:
 
     # -- resources
 
-    def create(self, name: str, size: int, settings: Settings, copies: int) -> Resource:
-        """A resource of ``size`` KiB with so many replicas, in sync."""
+    def create(self, name: str, size: int, settings: Settings, hosts: Sequence[str]) -> Resource:
+        """A resource of ``size`` KiB with a replica on each host, in sync."""
         number = self._numbers
         self._numbers += 1
         nodes = [
             Node(host, f"ipv4:{self._address(host)}:{FIRST_PORT + number}", _below(name))
-            for host in self.hosts()[:copies]
+            for host in hosts
         ]
         made = Resource(name, FIRST_MINOR + number, size, nodes, self, settings)
         made.establish()
@@ -122,6 +122,13 @@ class Storage:
             if not self.runs(replica.host):
                 made.forget(replica)
         return made
+
+    def grow(self, name: str, size: int) -> None:
+        """Make a resource ``size`` KiB large, as `drbdadm resize --assume-clean` leaves it."""
+        found = self.resources.get(name)
+        if found is not None and size > found.size:
+            found.size = size
+            found.commit("resize")
 
     def remove(self, name: str) -> None:
         """Take a resource away; one that is not there is fine."""

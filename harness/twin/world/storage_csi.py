@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from harness.twin.world.drbd_resource import Resource
 from harness.twin.world.drbd_state import Settings
+from harness.twin.world.guest_disk import GuestDisk
+from harness.twin.world.linstor import host_wanted
 from harness.twin.world.objects import STORAGE, Obj, deep, labels_of, quantity
 from harness.twin.world.pool_chart import CLUSTER_NAME
 from harness.twin.world.reconcile import Activities
@@ -47,6 +49,7 @@ class LinstorCsi:
         self.on_disk: list[Callable[[Resource, str], None]] = []
         self._held: dict[str, _Held] = {}  # by resource
         self._silent: set[str] = set()
+        self._disks: dict[str, GuestDisk] = {}  # what machines have on them, by resource
         self._work = Activities(world.engine)
         world.cluster.on("v1", "PersistentVolume", self._hear)
         world.on_guest.append(self._starts)
@@ -58,21 +61,30 @@ class LinstorCsi:
         name = volume["metadata"]["name"]
         if change.type == "DELETED":
             self._world.storage.remove(name)
+            self._world.linstor.delete(name)
             self._held.pop(name, None)
-        elif change.type == "ADDED" and deep(volume, "spec", "csi", "driver") == DRIVER:
-            klass = deep(volume, "spec", "storageClassName") or ""
-            found = self._world.cluster.find(STORAGE, "StorageClass", "", klass) or {}
-            parameters = found.get("parameters") or {}
-            if "drbd" in parameters.get(f"{DRIVER}/layerList", "").split():
-                self._create(name, volume, parameters)
+            self._disks.pop(name, None)
+        elif deep(volume, "spec", "csi", "driver") == DRIVER:
+            size = quantity(deep(volume, "spec", "capacity", "storage") or "0")
+            kib = -(-size // 4096) * 4
+            if change.type == "ADDED":
+                self._create(name, volume, kib)
+            elif self._world.linstor.grow(name, kib):
+                self._world.storage.grow(name, kib)
 
-    def _create(self, name: str, volume: Obj, parameters: Obj) -> None:
-        size = quantity(deep(volume, "spec", "capacity", "storage") or "0")
-        kib = -(-size // 4096) * 4
-        copies = int(parameters.get(f"{DRIVER}/autoPlace", "1"))
-        settings = _settings(self._world, parameters)
-        made = self._world.storage.create(name, kib, settings, copies)
-        made.watchers.append(self._look)
+    def _create(self, name: str, volume: Obj, kib: int) -> None:
+        cluster = self._world.cluster
+        klass = deep(volume, "spec", "storageClassName") or ""
+        found = cluster.find(STORAGE, "StorageClass", "", klass) or {"metadata": {"name": klass}}
+        holder = deep(volume, "spec", "claimRef") or {}
+        space, claim = holder.get("namespace", ""), holder.get("name", "")
+        wanted = host_wanted(volume, cluster.find("v1", "PersistentVolumeClaim", space, claim))
+        hosts = self._world.linstor.place(name, kib, found, wanted)
+        parameters = found.get("parameters") or {}
+        if "drbd" in parameters.get(f"{DRIVER}/layerList", "").split():
+            settings = _settings(self._world, parameters)
+            made = self._world.storage.create(name, kib, settings, hosts)
+            made.watchers.append(self._look)
 
     # -- machines
 
@@ -109,6 +121,8 @@ class LinstorCsi:
             self._work.start(f"opens {resource.name}", _AGAIN, again)
             return
         self._held[resource.name] = replace(held, host=host)
+        held.guest.root.disk = self._disks.setdefault(resource.name, GuestDisk())
+        held.guest.root.disk.attach(resource, replica)
         for hook in self.on_disk:
             hook(resource, host)
 

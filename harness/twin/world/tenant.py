@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from harness.twin.world.cluster import Cluster
     from harness.twin.world.gpu_devices import DevicePlugin, PodDriver
     from harness.twin.world.guest import Guest
+    from harness.twin.world.kubevirt_csi import KubevirtCsi
     from harness.twin.world.world import World
 
 MANAGER = "kubelet"
@@ -74,6 +75,12 @@ class Workers:
         """The machine behind a Node, where its kubelet answers."""
         worker = self._workers.get(node)
         return worker.guest if worker is not None and worker.up else None
+
+    def use(self, disks: KubevirtCsi) -> None:
+        """Pods wait for the disks that they mount."""
+        self._kubelets.mounted = disks.mounted
+        self._scheduler.unbound = disks.unbound
+        disks.on_mounted.append(self._kubelets.look_at)
 
     # -- device plugins
 

@@ -24,6 +24,8 @@ TABLE: dict[str, Span] = {
     "flux.notice": Span(0.2, 0.8, "order: a watch event and a queue"),
     "helm.action": Span(2.0, 4.5, "order: render and apply of a small chart"),
     "helm.retry": Span(30.0, 30.0, "objects.md 2: retryInterval 30 s by flag default"),
+    "helm.wait": Span(2.0, 5.0, "order: Helm looks again at what it waits for"),
+    "package.reconcile": Span(2.0, 5.0, "order: the platform's release, then the package's"),
     "helm.dependency": Span(30.0, 30.0, "FLX: requeue-dependency is 30 s by flag default"),
     "helm.uninstall": Span(1.0, 2.5, "order"),
     "reconcile.job": Span(2.0, 5.0, "order: kubectl apply; polls prerequisites every 5 s"),
@@ -36,7 +38,14 @@ TABLE: dict[str, Span] = {
     # hypervisors
     "host.boot": Span(95.0, 140.0, "order: a server's firmware, then Talos' kernel"),
     "host.kubelet": Span(12.0, 20.0, "order: Talos' services, then the kubelet"),
+    "ha.taint": Span(1.0, 5.0, "order: the HA controller on the node looks every few seconds"),
     "satellite.up": Span(2.0, 5.0, "order: the satellite connects, and brings its resources up"),
+    # LINSTOR's controller and what looks at it
+    "linstor.ping": Span(5.0, 6.0, "LIN: a ping each second, a satellite is lost after five"),
+    "linstor.reconnect": Span(0.5, 10.0, "LIN: tries to reconnect every ten seconds"),
+    "linstor.report": Span(0.1, 0.6, "order: an event of DRBD's, the satellite, the controller"),
+    "linstor.operator": Span(1.0, 10.0, "order: one reconcile of Piraeus' operator"),
+    "zfs.free": Span(20.0, 60.0, "order: ZFS frees a deleted volume's blocks in the background"),
     # Cluster API
     "capi.step": Span(0.1, 0.4, "order: one reconcile"),
     "bootstrap.secret": Span(0.4, 1.2, "order"),
@@ -48,6 +57,19 @@ TABLE: dict[str, Span] = {
     "import.transfer": Span(40.0, 60.0, "brief: HTTP import of a worker disk; S-OSI: 108 s golden"),
     "import.retry": Span(10.0, 20.0, "order: kubelet restarts the importer with back-off"),
     "import.finish": Span(1.0, 2.5, "order"),
+    "import.populate": Span(90.0, 100.0, "S-OSI: golden import to Succeeded 108 s, its main part"),
+    "cdi.step": Span(0.1, 0.4, "order: one reconcile of CDI's controllers"),
+    "cdi.retry": Span(5.0, 15.0, "order: a controller's back-off"),
+    "claim.retry": Span(10.0, 20.0, "order: the provisioner's and the resizer's back-off"),
+    "claim.rebind": Span(0.2, 0.8, "order: the binder sees a volume that was handed over"),
+    "claim.expand": Span(2.0, 5.0, "order: LINSTOR resizes three replicas"),
+    "quota.step": Span(0.05, 0.2, "order: status of a ResourceQuota"),
+    "clone.scheduled": Span(0.3, 0.8, "order: the populator takes a claim up"),
+    "clone.csi": Span(32.0, 38.0, "S-OSI: two worker disks in 43 s, the storage layer's part"),
+    "clone.snapshot": Span(4.0, 8.0, "order: a snapshot of one volume"),
+    "clone.restore": Span(32.0, 38.0, "order: as a clone, from the snapshot"),
+    "clone.copy": Span(80.0, 120.0, "order: 6 GiB through the pod network"),
+    "prep.program": Span(0.2, 0.6, "order: a pod that prints a line"),
     # KubeVirt
     "virt.step": Span(0.1, 0.5, "order: one reconcile of virt-controller"),
     "virt.handoff": Span(1.5, 4.0, "order: virt-handler defines and starts the domain"),
@@ -60,6 +82,13 @@ TABLE: dict[str, Span] = {
     "tenant.cached": Span(0.5, 1.5, "order: the image is on the node"),
     "container.program": Span(0.3, 1.0, "order: a small program"),
     "container.retry": Span(10.0, 15.0, "kubelet: the next sync after an error, 10 s and jitter"),
+    "endpoints.step": Span(0.1, 0.5, "order: one reconcile of kube-controller-manager"),
+    "csi.register": Span(0.5, 2.0, "order: the registrar's socket, seen by the kubelet"),
+    "csi.provision": Span(0.5, 1.5, "order: external-provisioner, one call to the other cluster"),
+    "csi.attach": Span(4.0, 9.0, "order: a disk plugged into a running VM, and mounted"),
+    "apiservice.step": Span(0.5, 2.0, "order: the aggregator looks when endpoints change"),
+    "metrics.first": Span(15.0, 20.0, "order: two scrapes of kubelets, 15 s apart by default"),
+    "metrics.scrape": Span(60.0, 60.0, "15 s by default; here less often, for fewer writes"),
     "tenant.kill": Span(0.3, 1.0, "order: a process that obeys SIGTERM"),
     "daemonset.step": Span(0.1, 0.5, "order: one reconcile of kube-controller-manager"),
     "daemonset.retry": Span(10.0, 20.0, "order: back-off after a pod that was refused"),
@@ -76,6 +105,20 @@ TABLE: dict[str, Span] = {
     "node.drain": Span(1.0, 3.0, "order"),
     "pod.kill": Span(0.5, 2.0, "order"),
 }
+
+CLONE: tuple[str, ...] = (
+    "cdi.step",
+    "clone.scheduled",
+    "clone.csi",
+    "clone.snapshot",
+    "clone.restore",
+    "claim.expand",
+    "claim.rebind",
+    "scheduler",
+    "pod.start",
+    "prep.program",
+)
+"""What a clone on the storage layer takes its time for, step by step."""
 
 
 class Timings:

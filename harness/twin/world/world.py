@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from harness.twin.apiserver.access import Access
 from harness.twin.apiserver.builtin_kinds import BUILTIN
 from harness.twin.apiserver.errors import ApiError, not_found
 from harness.twin.apiserver.execresult import ExecResult, Running
@@ -26,14 +27,19 @@ from harness.twin.world import (
     shapes,
     talos_reconcile,
 )
+from harness.twin.world.addons import Addons
 from harness.twin.world.capk import KubevirtMachines
 from harness.twin.world.cdi import DataVolumes
-from harness.twin.world.chart_behaviour import ChartBehaviour, KubernetesChart
+from harness.twin.world.chart_behaviour import CatalogueChart, ChartBehaviour, KubernetesChart
+from harness.twin.world.claims import Claims
 from harness.twin.world.cluster import Cluster
 from harness.twin.world.daemonsets import DaemonSets
 from harness.twin.world.deployments import TenantDeployments
+from harness.twin.world.endpoints import EndpointSlices
+from harness.twin.world.golden_catalogue import Catalogue
 from harness.twin.world.gpu_operator import GpuOperator
 from harness.twin.world.guests import Guests
+from harness.twin.world.ha_controller import HaController
 from harness.twin.world.healthcheck import HealthChecks, Monitors
 from harness.twin.world.helm import HelmController
 from harness.twin.world.hostpower import HostPower
@@ -41,6 +47,8 @@ from harness.twin.world.hosts import Hosts
 from harness.twin.world.images import ImageFactory
 from harness.twin.world.instances import Instances
 from harness.twin.world.kubevirt import VirtualMachines
+from harness.twin.world.kubevirt_csi import KubevirtCsi
+from harness.twin.world.linstor import Linstor
 from harness.twin.world.machines import Machines, TalosBootstrap
 from harness.twin.world.objects import (
     BOOTSTRAP,
@@ -54,9 +62,12 @@ from harness.twin.world.objects import (
     labels_of,
 )
 from harness.twin.world.pool_chart import CLUSTER_NAME, PARENT_PREFIX
+from harness.twin.world.quota import Quotas
 from harness.twin.world.reconcile import Queue
 from harness.twin.world.satellites import Satellites
+from harness.twin.world.snapshots import Snapshots
 from harness.twin.world.storage import Storage
+from harness.twin.world.storage_classes import StorageProfiles
 from harness.twin.world.storage_csi import LinstorCsi
 from harness.twin.world.tenant import Workers
 from harness.twin.world.timings import Timings
@@ -91,12 +102,14 @@ class World:
         self.on_guest: list[GuestHook] = []
         self._chart = ChartBehaviour()
         self._kubernetes_chart = KubernetesChart()
+        self._catalogue_chart = CatalogueChart()
         revisions = Revisions()
         self.management = self._store(
             MANAGEMENT, revisions, (*kinds.MANAGEMENT, *projection.resources(self._monitors_of))
         )
         self.tenants = {LAB[0]: self._store(f"{TENANT_PREFIX}{LAB[0]}", revisions, kinds.TENANT)}
         self.cluster = Cluster(self.management, engine)
+        self.access = Access(self.management)
         self.tenant_clusters = {
             name: Cluster(store, engine) for name, store in self.tenants.items()
         }
@@ -105,6 +118,7 @@ class World:
         landscape.build(self)
         landscape_tenant.build(self, *LAB)
         self.satellites.build()
+        self.linstor.build()
 
     def _store(self, name: str, revisions: Revisions, more: tuple[Resource, ...]) -> Store:
         registry = Registry((*BUILTIN, *more))
@@ -135,8 +149,11 @@ class World:
         self.storage = Storage(self)
         self.storage_csi = LinstorCsi(self)
         self.satellites = Satellites(self)
+        self.linstor = Linstor(self)
         self.power = HostPower(self)
+        self.ha_controller = HaController(self)
         self.helm = HelmController(self)
+        self.catalogue = Catalogue(self)
         self.jobs = talos_reconcile.Jobs(self)
         self.deployments = capi.Deployments(self)
         self.sets = machinesets.Sets(self)
@@ -147,13 +164,29 @@ class World:
         self.kubevirt_machines = KubevirtMachines(self)
         self.virtual_machines = VirtualMachines(self)
         self.instances = Instances(self)
+        self.claims = Claims(self)
+        self.snapshots = Snapshots(self)
+        self.quotas = Quotas(self)
+        self.storage_profiles = StorageProfiles(self)
         self.data_volumes = DataVolumes(self)
+        authorization = self.data_volumes.authorization
+        self.admission += [
+            authorization.machine,
+            authorization.volume,
+            self.claims.admission,
+            self.quotas.admission,
+        ]
         self.guests = Guests(self)
         self.workers = {name: Workers(self, c) for name, c in self.tenant_clusters.items()}
+        self.endpoints: dict[str, EndpointSlices] = {}
         self.workloads = [
             (DaemonSets(self, c), TenantDeployments(self, c)) for c in self.tenant_clusters.values()
         ]
         self.operators = {name: GpuOperator(self, w) for name, w in self.workers.items()}
+        self.addons = {name: Addons(self, w) for name, w in self.workers.items()}
+        for name, workers in self.workers.items():
+            self.endpoints[name] = EndpointSlices(self, workers.cluster)
+            workers.use(KubevirtCsi(self, workers, self.addons[name], LAB[1]))
 
     def rng(self, purpose: str) -> random.Random:
         """A generator of its own for each purpose, so that one draw never shifts another."""
@@ -189,6 +222,18 @@ class World:
     def kubernetes_chart(self, behaviour: KubernetesChart) -> None:
         upgraded = behaviour.version != self._kubernetes_chart.version
         self._kubernetes_chart = behaviour
+        if upgraded:
+            self.helm.revisit()
+
+    @property
+    def catalogue_chart(self) -> CatalogueChart:
+        """What the installed chart of golden images does; a new ``version`` is an upgrade."""
+        return self._catalogue_chart
+
+    @catalogue_chart.setter
+    def catalogue_chart(self, behaviour: CatalogueChart) -> None:
+        upgraded = behaviour.version != self._catalogue_chart.version
+        self._catalogue_chart = behaviour
         if upgraded:
             self.helm.revisit()
 

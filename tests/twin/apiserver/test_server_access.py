@@ -260,6 +260,37 @@ def test_a_review_of_another_subject_is_for_those_who_may_ask(cluster: Any) -> N
     assert cluster.post(path, body).status == 422
 
 
+def test_a_review_says_by_which_binding(cluster: Any) -> None:
+    cluster.allow("jane", READ)
+    cluster.allow("joe", READ, namespace="default")
+    account = {"kind": "ServiceAccount", "name": "bot", "namespace": "default"}
+    cluster.make(
+        {
+            "apiVersion": RBAC,
+            "kind": "RoleBinding",
+            "metadata": {"name": "bots", "namespace": "default"},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "jane"},
+            "subjects": [account],
+        }
+    )
+    asked = {"verb": "get", "resource": "configmaps", "namespace": "default"}
+
+    def reason(user: str, *groups: str) -> Any:
+        spec = {"user": user, "groups": list(groups), "resourceAttributes": asked}
+        kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        return cluster.post(path, {**kind, "spec": spec}).json["status"].get("reason")
+
+    head = "RBAC: allowed by "
+    assert reason("jane") == f'{head}ClusterRoleBinding "jane" of ClusterRole "jane" to User "jane"'
+    assert reason("joe") == f'{head}RoleBinding "joe/default" of Role "joe" to User "joe"'
+    assert reason("system:serviceaccount:default:bot") == (
+        f'{head}RoleBinding "bots/default" of ClusterRole "jane" to ServiceAccount "bot/default"'
+    )
+    assert reason("x", "system:masters") is None
+    assert reason("nobody") is None
+
+
 def test_whoami(cluster: Any) -> None:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

@@ -108,6 +108,8 @@ def allocation(lab: Any) -> Allocation:
 def served(lab: Any) -> Any:
     """A lab with one GPU worker that advertises its card, its operands all up."""
     lab.plugins = registrations(lab)
+    # all at once, so that the plugin is there before the validator is through
+    lab.world.timings.override("operand.start", 3.0)
     lab.gpu_pool()
     lab.run_until(lambda: allocatable(lab) == ["1"], BUDGET)
     lab.run_until(lambda: policy(lab)["status"]["state"] == "ready" and reason(lab), 60)

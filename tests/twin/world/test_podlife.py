@@ -24,7 +24,8 @@ def status(lab: Any, name: str) -> Any:
 
 
 def state(lab: Any, name: str, index: int = 0) -> Any:
-    return status(lab, name)["containerStatuses"][index]["state"]
+    found = status(lab, name).get("containerStatuses")
+    return found[index]["state"] if found else {"waiting": {"reason": ""}}
 
 
 def condition(lab: Any, name: str, kind: str) -> Any:
@@ -93,7 +94,8 @@ def test_on_failure_restarts_later_and_later_until_it_ends_well(plain: Any) -> N
 
 
 def restarts(lab: Any, name: str) -> int:
-    return int(status(lab, name)["containerStatuses"][0]["restartCount"])
+    found = status(lab, name).get("containerStatuses")
+    return int(found[0]["restartCount"]) if found else 0
 
 
 def test_always_restarts_what_ended_well_and_keeps_the_log_before(plain: Any) -> None:
@@ -117,9 +119,13 @@ def test_a_pod_with_a_sidecar_runs_until_both_have_ended(plain: Any) -> None:
 
 def test_an_image_that_does_not_exist_is_tried_again_and_said(plain: Any) -> None:
     create(plain, "typo", {"image": "example.org/probe:does-not-exist"})
-    plain.run_until(lambda: state(plain, "typo")["waiting"]["reason"] == "ErrImagePull", 20)
+    plain.run_until(
+        lambda: state(plain, "typo").get("waiting", {}).get("reason") == "ErrImagePull", 20
+    )
     assert "not found" in state(plain, "typo")["waiting"]["message"]
-    plain.run_until(lambda: state(plain, "typo")["waiting"]["reason"] == "ImagePullBackOff", 20)
+    plain.run_until(
+        lambda: state(plain, "typo").get("waiting", {}).get("reason") == "ImagePullBackOff", 20
+    )
     assert status(plain, "typo")["phase"] == "Pending"
     plain.run(60)
     texts = [e["message"] for e in plain.events("Failed", plain.tenant)]
@@ -130,7 +136,9 @@ def test_an_image_that_does_not_exist_is_tried_again_and_said(plain: Any) -> Non
 
 def test_a_reference_that_is_none_is_said(plain: Any) -> None:
     create(plain, "bad", {"image": "UPPER/case"})
-    plain.run_until(lambda: state(plain, "bad")["waiting"]["reason"] == "InvalidImageName", 20)
+    plain.run_until(
+        lambda: state(plain, "bad").get("waiting", {}).get("reason") == "InvalidImageName", 20
+    )
     assert "invalid reference format" in state(plain, "bad")["waiting"]["message"]
 
 
@@ -150,7 +158,8 @@ def test_an_image_whose_shell_gets_no_input_ends_at_once(plain: Any) -> None:
 def test_a_reboot_ends_what_is_not_to_be_restarted(plain: Any) -> None:
     create(plain, "never", {"command": ["sleep", "infinity"]}, restartPolicy="Never")
     create(plain, "always", {"command": ["sleep", "infinity"]})
-    plain.run_until(lambda: status(plain, "always")["phase"] == "Running", 30)
+    for name in ("always", "never"):
+        plain.run_until(lambda name=name: status(plain, name)["phase"] == "Running", 30)
     plain.world.guests.all()[0].reboot()
     plain.run_until(lambda: status(plain, "never")["phase"] == "Failed", 120)
     assert state(plain, "never")["terminated"]["exitCode"] == 255

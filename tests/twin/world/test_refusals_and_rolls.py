@@ -127,7 +127,7 @@ def test_a_refused_render_is_the_releases_own_failure_and_is_tried_again(lab: An
         "Helm install failed for release tenant-hil/kubernetes-nodes-lab-gpu "
         "with chart kubernetes-nodes@1.7.0: execution error at ("
     )
-    assert "'v1.13' is not a vMAJOR.MINOR.PATCH release" in message
+    assert '"v1.13" is not a vMAJOR.MINOR.PATCH release' in message
     assert failed["status"]["installFailures"] >= 3
     assert not failed["status"].get("history")
     assert lab.events("InstallFailed")[0]["type"] == "Warning"

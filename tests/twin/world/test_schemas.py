@@ -75,10 +75,11 @@ def test_every_version_of_every_object_is_valid_through_a_whole_life(lab: Any) -
     lab.pool("plain", resources={"cpu": "2", "memory": "4Gi"})
     lab.pool("stuck", gpus=[{"name": "nvidia.com/NOT_LISTED"}], storageClass="local")
     lab.pool("refused", talos={"version": "v1.13"})
+    lab.pool("cloned", osImage={"builtin": {}}, storageClass="replicated")
     lab.run(300)
     lab.world.chart = ChartBehaviour(version="1.7.1", drop_parameters=True)
     lab.run(600)
-    for name in ("gpu", "plain", "stuck", "refused"):
+    for name in ("gpu", "plain", "stuck", "refused", "cloned"):
         lab.delete_pool(name)
     lab.run(300)
     assert not problems, "\n".join(problems)
@@ -88,4 +89,5 @@ def test_every_version_of_every_object_is_valid_through_a_whole_life(lab: Any) -
         "KubevirtMachineTemplate", "TalosConfig", "TalosConfigTemplate", "HelmRelease",
         "VirtualMachine", "VirtualMachineInstance", "DataVolume", "KubeVirt", "CDI",
         "Cluster", "KamajiControlPlane", "TenantControlPlane", "WorkloadMonitor", "LinstorCluster",
+        "Package", "PackageSource",
     }  # fmt: skip
