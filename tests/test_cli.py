@@ -33,6 +33,7 @@ TOLD = (
     "qemu",
     "clean",
     "equivalence",
+    "diagnose",
     "doctor",
     "claims",
     "faults",

@@ -1,0 +1,1 @@
+"""Facts to ranked causes: evidence for, evidence against, what would decide."""

@@ -1,0 +1,20 @@
+"""Ids of the symptoms that causes show as; `symptoms` says what each is."""
+
+from __future__ import annotations
+
+TIMER_REBOOTS = "reboots-at-timer"
+REBOOTS = "reboots"
+NOT_JOINED = "node-not-joined"
+NOT_READY = "node-not-ready"
+FROZEN = "guest-frozen"
+NO_GPU = "no-gpu-offered"
+CUDA_FAILS = "cuda-fails"
+POD_WITHOUT = "pod-without-gpu"
+RELEASE_FAILED = "release-failed"
+NOT_APPLIED = "change-not-applied"
+STUCK = "disk-not-made"
+COPIED = "disk-copied"
+DEGRADED = "disk-degraded"
+TOO_SMALL = "disk-too-small"
+NOT_MIGRATABLE = "not-migratable"
+NOT_PULLED = "pod-not-running"
