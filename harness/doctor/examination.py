@@ -202,12 +202,39 @@ def _mini_lab(lab: Lab | None, *, tried: bool) -> Iterator[Check]:
     # without it QEMU outlives a run that is killed
     yield _program("setpriv", "util-linux", needed=needed)
     yield _program("ssh", "openssh-client", needed=False, why="`hil qemu ssh` uses it")
+    yield _archive(needed=needed)
     cache = default_cache()
-    yield _writable(cache, needed=needed)
+    yield _cache(cache, needed=needed)
     yield _disk(cache, needed=needed)
     yield _memory(lab, needed=needed)
     yield _kvm(cache, tried=tried)
     yield _leftovers(cache)
+
+
+def _archive(*, needed: bool) -> Check:
+    """Whether apt knows of the packages that the guests' system is built from."""
+    from harness.qemulab.packages import CONTAINERS, KERNEL, PROGRAMS, read_candidates
+
+    names = (KERNEL, *PROGRAMS, *CONTAINERS)
+    told = _said("apt-cache", "policy", *names)
+    if told is None:
+        return Check("package lists", State.UNKNOWN, "apt-cache does not tell", "", needed)
+    absent = sorted({*names} - read_candidates(told).keys())
+    if absent:
+        do = "apt-get update, with Debian's main archive among apt's sources"
+        return Check("package lists", State.MISSING, f"no {', '.join(absent)}", do, needed)
+    return Check("package lists", State.OK, f"know of {KERNEL} and the rest", needed=needed)
+
+
+def _cache(cache: Path, *, needed: bool) -> Check:
+    """Whether images can be kept there: a build takes no path that makefiles stumble over."""
+    from harness.qemulab.cache import wrong_path
+
+    wrong = wrong_path(cache)
+    if wrong:
+        do = "name another folder in XDG_CACHE_HOME"
+        return Check(f"{cache}", State.MISSING, wrong, do, needed)
+    return _writable(cache, needed=needed)
 
 
 def _program(name: str, package: str, *, needed: bool, why: str = "") -> Check:
@@ -224,6 +251,13 @@ def _program(name: str, package: str, *, needed: bool, why: str = "") -> Check:
 
 def _version(program: str, *options: str) -> str | None:
     """The first thing like a version in what a program says; None where it says none."""
+    told = _said(program, *options)
+    said = re.search(r"\d+\.\d[\w.~+-]*", told or "")
+    return said[0] if said else None
+
+
+def _said(program: str, *options: str) -> str | None:
+    """What a program says, on both its outputs; None where it cannot be run, or goes on."""
     try:
         ran = subprocess.run(
             [program, *options],
@@ -233,11 +267,11 @@ def _version(program: str, *options: str) -> str | None:
             errors="replace",
             timeout=_SPEAKING,
             check=False,
+            env={**os.environ, "LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    said = re.search(r"\d+\.\d[\w.~+-]*", f"{ran.stdout}\n{ran.stderr}")
-    return said[0] if said else None
+    return f"{ran.stdout}\n{ran.stderr}"
 
 
 def _disk(cache: Path, *, needed: bool) -> Check:

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import json
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.qemulab.errors import Unfit
+from harness.qemulab.errors import NO_ROOM, Unfit, told_by_disk
 
 Say = Callable[[str], None]
 
@@ -29,7 +28,7 @@ PID = "pid"
 IMAGE = "image"
 _LOCK = ".lock"
 _NO_MAKE = frozenset(" \t\n:#$%")
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_ELSEWHERE = "name a folder on another disk in XDG_CACHE_HOME"
 _DIGITS = 16  # of the hash in a folder's name
 
 
@@ -48,20 +47,27 @@ def content_hash(
     return hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]
 
 
+def wrong_path(cache: Path) -> str:
+    """Why nothing can be built under this path, or ""."""
+    if any(character in _NO_MAKE for character in str(cache)):
+        return (
+            "a space, a colon or a sign of make's in that path, which kernel makefiles cannot take"
+        )
+    return ""
+
+
 def make_cache(cache: Path) -> None:
     """Make the cache's folder. Raises `Unfit` where it cannot be written or worked in."""
-    if any(character in _NO_MAKE for character in str(cache)):
-        raise Unfit(
-            f"keep the guests' image in {str(cache)!r}",
-            "a space, a colon or a sign of make's in that path, which kernel makefiles cannot take",
-            "name another folder in XDG_CACHE_HOME",
-        )
+    wrong = wrong_path(cache)
+    if wrong:
+        tried = f"keep the guests' image in {str(cache)!r}"
+        raise Unfit(tried, wrong, "name another folder in XDG_CACHE_HOME")
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=cache):
             pass
     except OSError as refused:
-        if refused.errno in _NO_ROOM:
+        if refused.errno in NO_ROOM:
             raise no_room(cache, str(refused.strerror)) from refused
         raise Unfit(
             f"keep the guests' image in {cache}",
@@ -83,7 +89,7 @@ def no_room(cache: Path, saw: str) -> Unfit:
     return Unfit(
         f"build the guests' image in {cache}",
         f"no room: {saw}",
-        "free some (`hil clean`), or name a folder on another disk in XDG_CACHE_HOME",
+        f"free some (`hil clean`), or {_ELSEWHERE}",
     )
 
 
@@ -105,13 +111,9 @@ def locked(cache: Path, say: Say) -> Iterator[None]:
 
 @contextmanager
 def roomy(cache: Path) -> Iterator[None]:
-    """Turn a disk that fills up while something is written into the cache into `Unfit`."""
-    try:
+    """Turn what the disk refuses while something is written into the cache into `Unfit`."""
+    with told_by_disk(f"build the guests' image in {cache}", _ELSEWHERE):
         yield
-    except OSError as refused:
-        if refused.errno not in _NO_ROOM:
-            raise
-        raise no_room(cache, str(refused.strerror)) from refused
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.qemulab.errors import Unfit
-from harness.qemulab.guest import PortTaken
-from harness.qemulab.rundir import STATE, end_processes, tidy
+from harness.qemulab.guest import KINDS
+from harness.qemulab.rundir import STATE, end_processes, is_held, tidy
 
 if TYPE_CHECKING:
     from harness.qemulab.spec import Spec
@@ -22,6 +22,7 @@ LOG = "keeper.log"
 PATIENCE = 120.0
 """Real seconds for one answer: a rollback of large guests on a busy disk is the longest."""
 
+_TRIED = "reach a running mini-lab"
 _STARTING = 90.0
 _ENDING = 15.0
 
@@ -128,6 +129,10 @@ def find(directory: Path) -> dict[str, Any]:
         told = json.loads((directory / STATE).read_text(encoding="utf-8"))
         os.fspath(told["control"])
     except FileNotFoundError as error:
+        if is_held(directory):
+            saw = f"one in {directory} that is still being made"
+            do = "wait for it, or end `hil qemu up` with Ctrl-C"
+            raise NoLab(_TRIED, saw, do) from error
         raise no_lab(f"none in {directory}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise no_lab(f"{directory / STATE}, which cannot be read") from error
@@ -136,11 +141,11 @@ def find(directory: Path) -> dict[str, Any]:
 
 def no_lab(saw: str) -> NoLab:
     """The error of whoever looks for a lab and finds none."""
-    return NoLab("reach a running mini-lab", saw, "start one with `hil qemu up`")
+    return NoLab(_TRIED, saw, "start one with `hil qemu up`")
 
 
 def _check(told: dict[str, Any]) -> None:
     error = told.get("error")
     if error:
-        kind = PortTaken if error.get("kind") == "port" else Unfit
+        kind = KINDS.get(error.get("kind", ""), Unfit)
         raise kind(error["tried"], error["saw"], error["do"])

@@ -7,10 +7,11 @@ import re
 import shutil
 import socket
 import subprocess
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from harness.qemulab.argv import NIC, PROGRAM, WIRE, arguments
-from harness.qemulab.errors import Unfit
+from harness.qemulab.errors import Misnamed, Unfit
 from harness.qemulab.ports import free_port
 from harness.qemulab.qmp import Qmp, QmpEnded
 from harness.qemulab.rundir import pid_file
@@ -29,6 +30,10 @@ _QUOTED = 600  # characters of QEMU's own words
 
 class PortTaken(Unfit):
     """Somebody else listens on the port that a guest's SSH was to have."""
+
+
+KINDS: Mapping[str, type[Unfit]] = {"port": PortTaken, "name": Misnamed}
+"""The errors that stay what they are on their way from a keeper to whoever asked it."""
 
 
 class Guest:

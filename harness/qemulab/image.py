@@ -67,7 +67,7 @@ def build(recipe: Recipe, cache: Path, say: Say, *, fresh: bool = False) -> Imag
     check_tools(compilers=recipe.stubs)
     store.make_cache(cache)
     archive = Archive(cache / store.PACKAGES)
-    with store.locked(cache, say), store.roomy(cache):
+    with store.roomy(cache), store.locked(cache, say):
         chosen = archive.choose(containers=recipe.containers, stubs=recipe.stubs)
         name = store.content_hash(asdict(recipe), chosen.versions, own_sources())
         if fresh or not all((cache / name / file).is_file() for file in (*_DISKS, _TOLD)):

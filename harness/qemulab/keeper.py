@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.clock import WallClock
 from harness.qemulab.errors import Unfit
-from harness.qemulab.guest import Guest, PortTaken, tether
+from harness.qemulab.guest import KINDS, Guest, tether
 from harness.qemulab.machines import Machines
 from harness.qemulab.rundir import KEEPER, STATE, pid_file, tidy, write_whole
 from harness.qemulab.spec import Spec
@@ -189,7 +189,8 @@ class Keeper:
 def told_error(error: Unfit) -> dict[str, str]:
     """An error as an answer has it; ``kind`` where the asker acts on it."""
     told = {"tried": error.tried, "saw": error.saw, "do": error.do}
-    return {**told, "kind": "port"} if isinstance(error, PortTaken) else told
+    kinds = [name for name, kind in KINDS.items() if isinstance(error, kind)]
+    return {**told, "kind": kinds[0]} if kinds else told
 
 
 def _told_guest(guest: Guest) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from harness.clock import WallClock
 from harness.qemulab import client, drbdup
 from harness.qemulab.boot import log_in, wait_for_prompt, wait_for_words
-from harness.qemulab.errors import Unfit
+from harness.qemulab.errors import Misnamed, Unfit, told_by_disk
 from harness.qemulab.making import MOST_GUESTS, MiB, Progress, Say, Wants, keeper_for
 from harness.reach.hostkeys import Pins
 from harness.reach.serial import SerialConsole
@@ -84,7 +84,10 @@ class MiniLab:
         line for each step. Raises Unfit; nothing is left running then.
         """
         progress = Progress(WallClock(), say)
-        with ExitStack() as undone:
+        with (
+            told_by_disk(f"keep a lab in {directory}", "name another directory"),
+            ExitStack() as undone,
+        ):
             keeper = keeper_for(directory, wants, progress, cache)
             undone.callback(keeper.close)
             keeper.ready()
@@ -101,6 +104,14 @@ class MiniLab:
         lab = cls(directory, client.find(directory))
         lab.status()
         return lab
+
+    def refuse_other_than(self, wants: Wants) -> None:
+        """Raise Unfit where its guests are not such as are wanted: what is looked for in others
+        would be missed there, and taken for a fault."""
+        made_by = str(self.status()["about"].get("made_by", ""))
+        if made_by != wants.command:
+            tried, saw = f"use the guests in {self.directory}", f"those of `{made_by}`"
+            raise Unfit(tried, saw, f"start others, with `{wants.command}`")
 
     def close(self) -> None:
         """End the lab, where this object started it; closing twice is fine."""
@@ -125,7 +136,7 @@ class MiniLab:
             if guest.name == name:
                 return guest
         saw = f"the guests {', '.join(self.names)}"
-        raise Unfit(f"find a guest {name!r}", saw, "name one of them")
+        raise Misnamed(f"find a guest {name!r}", saw, "name one of them")
 
     def status(self) -> dict[str, Any]:
         """Everything about it as plain data: guests, links, snapshots, times, its making."""
@@ -171,10 +182,20 @@ class MiniLab:
     def shell(self, guest: str, clock: Clock) -> SshShell:
         """A new login to a guest that is up. Raises as `harness.reach.ssh.SshShell.open` does, and
         Unfit where the guests boot an image that is not the project's own."""
+        self.check_login(guest)
+        return log_in(self.guest(guest).machine, clock)
+
+    def check_login(self, guest: str) -> None:
+        """Raise Unfit where nobody logs in: the guests boot an image that is not our own."""
         if self._image:
             saw = f"that it boots {self._image}, which the project has no login to"
             raise Unfit(f"log in to {guest}", saw, "use its console, or talosctl on its port")
-        return log_in(self.guest(guest).machine, clock)
+
+    def power_of(self, guest: str) -> tuple[str, str]:
+        """A guest's power: "on", "paused", or "off" and why. Raises Misnamed."""
+        name = self.guest(guest).name
+        told = next(one for one in self.status()["guests"] if one["name"] == name)
+        return str(told["power"]), str(told["why"])
 
     # -- brought up
 

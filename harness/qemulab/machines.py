@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.qemulab.errors import Unfit
+from harness.qemulab.errors import Misnamed, Unfit
 from harness.qemulab.guest import Guest
 from harness.qemulab.switch import Port, Switch, Way
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _SWALLOWED = 1.0  # seconds within which a QEMU takes in what was sent to it
 _LOOK = 0.002
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+_TAG = "hil-"
+"""Before a snapshot's name in QEMU, which numbers them as well and takes "1" for the first one's
+number: the disks then go back to another snapshot than the one named, without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Machines:
         """A guest by name. Raises Unfit."""
         if name not in self.guests:
             known = ", ".join(self.guests)
-            raise Unfit(f"find a guest {name!r}", f"the guests {known}", "name one of them")
+            raise Misnamed(f"find a guest {name!r}", f"the guests {known}", "name one of them")
         return self.guests[name]
 
     # -- power
@@ -119,7 +122,7 @@ class Machines:
         self.find(a)
         self.find(b)
         if a == b:
-            raise Unfit(f"change the wire from {a} to {b}", "one guest", "name two guests")
+            raise Misnamed(f"change the wire from {a} to {b}", "one guest", "name two guests")
 
     # -- snapshots
 
@@ -127,7 +130,8 @@ class Machines:
         """Keep the state of everything under a name, replacing what had it. Raises Unfit."""
         tried = f"take the snapshot {name!r}"
         if not _NAME.fullmatch(name):
-            raise Unfit(tried, "that name", "use letters, digits, '_', '.' and '-', 40 at most")
+            do = "use letters, digits, '_', '.' and '-', 40 at most"
+            raise Misnamed(tried, "that name", do)
         off = [g.name for g in self.guests.values() if g.off]
         if off:
             raise Unfit(tried, f"that {', '.join(off)} is off", "switch it on first")
@@ -136,7 +140,7 @@ class Machines:
         carriers = {g.name: g.carrier for g in everyone}
         _each(running, lambda g: g.qmp.ask("stop"))
         try:
-            said = _each(everyone, lambda g: g.qmp.monitor(f"savevm {name}"))
+            said = _each(everyone, lambda g: g.qmp.monitor(f"savevm {_TAG}{name}"))
         finally:
             _each(running, lambda g: g.qmp.ask("cont"))
         for guest, words in zip(everyone, said, strict=True):
@@ -150,16 +154,16 @@ class Machines:
         """Put everything back to a snapshot; a guest that is off comes back too. Raises Unfit."""
         if name not in self.snapshots:
             known = ", ".join(self.snapshots) or "none"
-            raise Unfit(f"roll back to {name!r}", f"the snapshots {known}", "name one of them")
+            raise Misnamed(f"roll back to {name!r}", f"the snapshots {known}", "name one of them")
         kept = self.snapshots[name]
         self.switch.hush()
         alive = self._silenced()
         dead = [g for g in self.guests.values() if g not in alive]
         for guest in dead:
-            guest.spawn(name)
+            guest.spawn(f"{_TAG}{name}")
         _each(alive, lambda g: _load(g, name))
         for guest in dead:  # not at once: whoever starts a QEMU has to outlive it, see `launch`
-            guest.greet(name)
+            guest.greet(f"{_TAG}{name}")
         for guest in self.guests.values():
             guest.carrier = kept.carriers[guest.name]
             guest.hear()
@@ -202,7 +206,7 @@ def _deafened(guest: Guest) -> bool:
 
 
 def _load(guest: Guest, name: str) -> None:
-    words = guest.qmp.monitor(f"loadvm {name}")
+    words = guest.qmp.monitor(f"loadvm {_TAG}{name}")
     if words:
         saw = f"{words!r} from {guest.name}"
         raise Unfit(f"roll back to {name!r}", saw, "end the lab and start it anew")

@@ -49,6 +49,17 @@ class Wants:
     prepare: tuple[tuple[str, ...], ...] = ()
     image: tuple[Path, str] | None = None
 
+    @property
+    def command(self) -> str:
+        """How a person starts such guests; two that are the same in it are as good as each other
+        to whoever looks at them."""
+        words = ["hil qemu up", f"--guests {self.guests}", f"--memory {self.memory // MiB}"]
+        words.append(f"--disk {self.disk // MiB}")
+        if self.image is not None:
+            return " ".join([*words, f"--image {self.image[0]} --sha256 {self.image[1]}"])
+        named = (":".join((name, *parameters)) for name, parameters in self.modules)
+        return " ".join([*words, *(f"--module {one}" for one in named)])
+
 
 @dataclass(slots=True)
 class Progress:
@@ -122,6 +133,7 @@ def _spec(
             "accelerator": chosen.name,
             "why": chosen.why,
             "image": str(wants.image[0]) if wants.image else "",
+            "made_by": wants.command,
         },
         foreign=wants.image is not None,
     )

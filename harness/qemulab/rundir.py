@@ -106,8 +106,10 @@ def take(directory: Path) -> int:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(held)
-        do = f"end it (hil qemu down --dir {directory}), or name another directory"
-        raise DirectoryUnfit(tried, "that a lab is up in it already", do) from error
+        up = (directory / STATE).exists()
+        saw = "that a lab is up in it already" if up else "that a lab is being made in it"
+        end = f"hil qemu down --dir {directory}" if up else "Ctrl-C, where that was started"
+        raise DirectoryUnfit(tried, saw, f"end it ({end}), or name another directory") from error
     return held
 
 
@@ -127,8 +129,8 @@ def is_held(directory: Path) -> bool:
 
 
 def write_whole(file: Path, told: Mapping[str, Any]) -> None:
-    """Write JSON so that a reader sees all of it or the old."""
-    beside = file.with_name(f"{file.name}.new")
+    """Write JSON so that a reader sees all of it or the old; two writers do not meet either."""
+    beside = file.with_name(f"{file.name}.{os.getpid()}.new")
     beside.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     beside.replace(file)
 
@@ -168,9 +170,11 @@ def leavings(directory: Path) -> list[Path]:
 
 def tidy(run: Path, directory: Path) -> None:
     """Remove a run's directory and what it left in the lab's. What is gone already is fine."""
-    for file in leavings(directory) if not _anothers(directory, run) else ():
-        file.unlink(missing_ok=True)
-    shutil.rmtree(run, ignore_errors=True)
+    try:
+        for file in leavings(directory) if not _anothers(directory, run) else ():
+            file.unlink(missing_ok=True)
+    finally:
+        shutil.rmtree(run, ignore_errors=True)
 
 
 def _anothers(directory: Path, run: Path) -> bool:

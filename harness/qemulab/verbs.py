@@ -16,6 +16,7 @@ from typing import Any
 
 from harness.clock import WallClock
 from harness.qemulab.client import ask, find
+from harness.qemulab.errors import Misnamed, Unfit
 from harness.qemulab.lab import MOST_GUESTS, MiB, MiniLab, Wants
 from harness.qemulab.rundir import DirectoryUnfit
 from harness.reach.errors import LabError
@@ -102,7 +103,8 @@ def _up(directory: Path, wants: Wants) -> int:
 
 
 def _greeting(lab: MiniLab) -> list[str]:
-    where = "" if lab.directory == Path(".hil/qemu").absolute() else f" --dir {lab.directory}"
+    usual = lab.directory.absolute() == Path(".hil/qemu").absolute()
+    where = "" if usual else f" --dir {lab.directory}"
     first = lab.names[0]
     return [
         f"the lab is up: {', '.join(lab.names)}",
@@ -191,7 +193,7 @@ def ssh(directory: Path, guest: str, argv: Sequence[str], *, timeout: float) -> 
 
 
 def _command(directory: Path, guest: str, argv: Sequence[str], timeout: float) -> int:
-    shell = MiniLab.attach(directory).shell(guest, WallClock())
+    shell = _running(directory, guest).shell(guest, WallClock())
     try:
         reply = shell.run(argv, timeout=timeout)
     finally:
@@ -205,9 +207,20 @@ def _command(directory: Path, guest: str, argv: Sequence[str], timeout: float) -
     return reply.exit_code
 
 
-def _login(directory: Path, guest: str) -> int:
+def _running(directory: Path, guest: str) -> MiniLab:
+    """The lab, whose guest can answer: one that stands still would have us wait for nothing."""
     lab = MiniLab.attach(directory)
-    argv = ssh_command(lab, guest)
+    lab.check_login(guest)
+    power, why = lab.power_of(guest)
+    if power == "off":
+        raise Unfit(f"log in to {guest}", f"that it is off ({why})", "switch it on first")
+    if power == "paused":
+        raise Unfit(f"log in to {guest}", "that it is paused", "resume it first")
+    return lab
+
+
+def _login(directory: Path, guest: str) -> int:
+    argv = ssh_command(_running(directory, guest), guest)
     if shutil.which(argv[0]) is None:
         raise LabError(
             f"log in to {guest}",
@@ -339,9 +352,7 @@ def _telling(do: Callable[[], int]) -> int:
     """Do it; an error becomes a sentence and an exit status."""
     try:
         return do()
-    except DirectoryUnfit as error:
-        return _mistake(str(error))
-    except _Mistake as error:
+    except (DirectoryUnfit, Misnamed, _Mistake) as error:
         return _mistake(str(error))
     except LabError as error:
         sys.stderr.write(f"hil: {error}\n")

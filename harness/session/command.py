@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.session.attaching import directory
-from harness.session.choice import choose, refuse_misfit
+from harness.session.choice import Choice, choose, refuse_misfit
 from harness.session.console import Console
 from harness.session.mistake import UserMistake
 
@@ -28,10 +28,20 @@ def run(chosen: argparse.Namespace) -> int:
         sys.stderr.write(f"hil: {mistake}\n")
         return USER_MISTAKE
     _leave_out_options_of_pytest()
-    embedded = choice.inventory.kind == "twin" and chosen.attach is None
-    workers = min(chosen.workers, len(choice.pools)) if embedded else 0
+    workers = _at_once(chosen, choice)
     console = Console()
     return console.status(int(pytest.main(_arguments(chosen, workers), plugins=[console])))
+
+
+def _at_once(chosen: argparse.Namespace, choice: Choice) -> int:
+    """How many processes drive the lab: as many as wanted, where each has one of its own.
+
+    Pools of the embedded twin stay whole; guests are made for each process, whatever the scenario.
+    """
+    kind = choice.inventory.kind
+    if chosen.attach is not None or kind == "cluster":
+        return 0
+    return int(min(chosen.workers, len(choice.pools)) if kind == "twin" else chosen.workers)
 
 
 def _leave_out_options_of_pytest() -> None:

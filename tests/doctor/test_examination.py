@@ -22,6 +22,14 @@ TWIN, MINI = (ROOT / "inventory" / name for name in ("twin.yaml", "qemu-mini.yam
 QEMU = "qemu-system-x86_64"
 EVERYTHING = (QEMU, *TOOLS, *COMPILERS, "setpriv", "ssh", "kubectl")
 
+LISTS = """
+[ "$1" = policy ] && shift && for name; do
+    [ -e "$XDG_RUNTIME_DIR/no-$name" ] || printf '%s:\\n  Candidate: 1\\n' "$name"
+done && exit
+"""
+"""What apt-cache does besides telling its version: every package can be had but those that a file
+``no-NAME`` says cannot."""
+
 Machine = Callable[..., None]
 
 
@@ -41,7 +49,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         folder.mkdir()
         for name in programs:
             program = folder / name
-            program.write_text(f"#!/bin/sh\n{says}\n")
+            lists = LISTS if name == "apt-cache" else ""
+            program.write_text(f"#!/bin/sh\n{lists}\n{says}\n")
             program.chmod(0o755)
         monkeypatch.setenv("PATH", str(folder))
 
@@ -189,6 +198,35 @@ def test_a_disk_that_is_too_full(
     monkeypatch.setattr("harness.qemulab.image.NEED", 1 << 60)
     assert ask(MINI) == 3
     assert "lab qemu-mini does not work here yet: disk\n" in capsys.readouterr().out
+
+
+def test_packages_that_apt_does_not_know(
+    machine: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine(*EVERYTHING)
+    assert ask(MINI) == 0
+    assert lines(capsys.readouterr().out)["package lists"].startswith("ok ")
+    (tmp_path / "no-podman").touch()
+    (tmp_path / "no-linux-image-cloud-amd64").touch()
+    assert ask(MINI) == 3
+    said = capsys.readouterr().out
+    assert lines(said)["package lists"].startswith(
+        "missing  package lists: no linux-image-cloud-amd64, podman; apt-get update"
+    )
+    assert "lab qemu-mini does not work here yet: package lists\n" in said
+    assert ask(TWIN) == 0
+
+
+def test_a_cache_in_which_no_image_can_be_built(
+    machine: Machine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine(*EVERYTHING)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
+    assert ask(MINI) == 3
+    assert "kernel makefiles cannot take; name another folder" in capsys.readouterr().out
 
 
 def test_a_place_that_cannot_be_written(machine: Machine, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,11 +104,18 @@ def start(tmp_path: Path, fake_qemu: None, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     keepers: list[KeeperProcess] = []
 
-    def starting(guests: int = 2, *, ports: list[int] | None = None, named: bool = False) -> Lab:
+    def starting(
+        guests: int = 2,
+        *,
+        ports: list[int] | None = None,
+        named: bool = False,
+        made_by: str = "",
+    ) -> Lab:
         directory = tmp_path / "lab"
         held = take(directory)
         chosen = ports or [free_port() for _ in range(guests)]
         spec = spec_for(directory, make_run(directory), chosen, named=named)
+        spec = replace(spec, about={**spec.about, "made_by": made_by})
         keepers.append(KeeperProcess(spec, held))
         os.close(held)
         return Lab(spec, keepers[-1])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -96,7 +97,7 @@ def test_a_new_build_takes_the_place_of_the_old(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "abc").iterdir()] == ["new"]
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_disk_that_fills_up_is_said_and_cleaned(tmp_path: Path, code: int) -> None:
     with (
         pytest.raises(Unfit, match="no room"),
@@ -108,9 +109,12 @@ def test_a_disk_that_fills_up_is_said_and_cleaned(tmp_path: Path, code: int) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_troubles_of_the_disk_stay_what_they_are(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="Input/output"), store.roomy(tmp_path):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.EROFS, errno.ENOTDIR])
+def test_other_troubles_of_the_disk_are_told_and_a_bug_stays_one(tmp_path: Path, code: int) -> None:
+    with pytest.raises(Unfit, match=re.escape(os.strerror(code))), store.roomy(tmp_path):
+        raise OSError(code, os.strerror(code))
+    with pytest.raises(FileNotFoundError), store.roomy(tmp_path):
+        (tmp_path / "none").unlink()
 
 
 def test_a_second_build_waits_and_says_so(tmp_path: Path) -> None:

@@ -99,10 +99,21 @@ def test_a_snapshot_stops_all_before_it_saves_any(machines: Made) -> None:
     for node in (1, 2):
         assert told(lab, node)[-3:] == [
             "stop",
-            "human-monitor-command command-line=savevm before",
+            "human-monitor-command command-line=savevm hil-before",
             "cont",
         ]
     assert states(lab) == ["on", "on"]
+
+
+def test_a_snapshots_name_is_never_taken_for_the_number_of_another(machines: Made) -> None:
+    lab = machines()
+    lab.snapshot("1")
+    lab.power("n2", "off")
+    lab.rollback("1")
+    ordered = [line.split()[-1] for node in (1, 2) for line in told(lab, node) if "vm " in line]
+    named = [word for word in ordered if "=" not in word]
+    assert len(named) == 4  # saved on both, loaded on one, the other started from it
+    assert not any(word.isdecimal() for word in named)
 
 
 def test_a_rollback_lets_nothing_of_the_future_in(machines: Made) -> None:
@@ -116,7 +127,7 @@ def test_a_rollback_lets_nothing_of_the_future_in(machines: Made) -> None:
     assert told(lab, 1, since) == [
         "set_link name=wire up=False",
         "stop",
-        "human-monitor-command command-line=loadvm cut",
+        "human-monitor-command command-line=loadvm hil-cut",
         "set_link name=wire up=True",
         "set_link name=nic1 up=False",
         "cont",
@@ -134,7 +145,7 @@ def test_a_rollback_brings_back_what_is_off_and_leaves_paused_what_was(machines:
     assert states(lab) == ["paused", "on"]
     last = [line for line in told(lab, 2) if line.startswith("argv")][-1]
     assert "-S" in last
-    assert last.endswith("-loadvm paused")
+    assert last.endswith("-loadvm hil-paused")
 
 
 def test_a_paused_guest_runs_while_it_is_emptied_for_a_rollback(machines: Made) -> None:

@@ -78,6 +78,18 @@ def test_a_rollback_takes_back_files_links_and_a_pulled_plug(lab: MiniLab) -> No
     assert said(lab, "n2", "drbdadm", "dstate", "r0") == "UpToDate/UpToDate"
 
 
+def test_a_snapshot_of_a_number_is_the_one_that_was_named(lab: MiniLab) -> None:
+    # QEMU numbers its snapshots from 1, and the first is not this one
+    said(lab, "n1", "sh", "-c", "echo 1 > /root/trace; sync")
+    lab.snapshot("1")
+    said(lab, "n1", "rm", "/root/trace")
+    lab.rollback("1")
+    assert said(lab, "n1", "cat", "/root/trace") == "1"
+    lab.power("n1").off()
+    lab.rollback("1")
+    assert said(lab, "n1", "cat", "/root/trace") == "1"
+
+
 def test_a_rollback_takes_the_guests_clocks_back(lab: MiniLab) -> None:
     uptime = float(said(lab, "n1", "cat", "/proc/uptime").split()[0])
     CLOCK.sleep(20.0)

@@ -37,6 +37,18 @@ def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     child.communicate()
 
 
+def test_two_that_write_one_file_do_not_meet(tmp_path: Path) -> None:
+    file = tmp_path / "told.json"
+    again = (
+        "import sys; from pathlib import Path; from harness.qemulab.rundir import write_whole\n"
+        "for n in range(1500): write_whole(Path(sys.argv[1]), {'n': n})"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", again, str(file)]) for _ in range(2)]
+    assert [one.wait() for one in writers] == [0, 0]
+    assert json.loads(file.read_text()) == {"n": 1499}
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_a_process_is_not_a_later_one_of_its_number() -> None:
     me = Process.of(os.getpid())
     assert me.alive
@@ -64,11 +76,22 @@ def test_a_number_in_a_file_proves_nothing(
 def test_a_directory_is_one_labs(tmp_path: Path) -> None:
     held = take(tmp_path / "lab")
     assert is_held(tmp_path / "lab")
+    with pytest.raises(DirectoryUnfit, match=r"a lab is being made in it: end it \(Ctrl-C"):
+        take(tmp_path / "lab")
+    (tmp_path / "lab" / STATE).touch()
     with pytest.raises(DirectoryUnfit, match=r"a lab is up in it already: end it \(hil qemu down"):
         take(tmp_path / "lab")
     os.close(held)
     assert not is_held(tmp_path / "lab")
     os.close(take(tmp_path / "lab"))
+
+
+def test_a_runs_directory_goes_even_where_the_labs_refuses(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "lab" / STATE).mkdir(parents=True)  # somebody's own
+    with pytest.raises(OSError, match=STATE):
+        tidy(tmp_path / "run", tmp_path / "lab")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:

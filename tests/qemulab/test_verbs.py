@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 from harness import cli
 from harness.qemulab import clean, verbs
 from harness.qemulab.client import ask
-from harness.qemulab.lab import MiniLab
-from harness.qemulab.rundir import take
+from harness.qemulab.errors import Unfit
+from harness.qemulab.lab import MiB, MiniLab, Wants
+from harness.qemulab.rundir import STATE, take
 from tests.qemulab.conftest import Start
 
 MISTAKES = {
@@ -51,6 +53,82 @@ def test_without_a_lab_the_sentence_says_how_to_start_one(
     assert "start one with `hil qemu up`" in capsys.readouterr().err
 
 
+NAMED_WRONGLY = {
+    "ssh n9": "the guests n1, n2: name one of them",
+    "console n9 --tail 1": "the guests n1, n2: name one of them",
+    "power n9 off": "the guests n1, n2: name one of them",
+    "link cut n1 n9": "the guests n1, n2: name one of them",
+    "link cut n1 n1": "one guest: name two guests",
+    "snapshot a/b": "that name: use letters",
+    "rollback none": "the snapshots none: name one of them",
+}
+
+
+def test_a_name_that_there_is_not_is_the_users_mistake(
+    start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = start()
+    lab.keeper.ready()
+    for line, told in NAMED_WRONGLY.items():
+        assert cli.main(["qemu", *line.split(), "--dir", str(lab.spec.directory)]) == 2, line
+        assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["--", "true"], []])
+def test_nobody_waits_for_a_guest_that_cannot_answer(
+    start: Start, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    lab = start()
+    lab.keeper.ready()
+    directory = str(lab.spec.directory)
+    assert cli.main(["qemu", "power", "n1", "off", "--dir", directory]) == 0
+    assert cli.main(["qemu", "ssh", "n1", "--dir", directory, *command]) == 3
+    assert "saw that it is off (it was switched off): switch it on" in capsys.readouterr().err
+    assert cli.main(["qemu", "power", "n2", "pause", "--dir", directory]) == 0
+    assert cli.main(["qemu", "ssh", "n2", "--dir", directory, *command]) == 3
+    assert "saw that it is paused: resume it first" in capsys.readouterr().err
+
+
+def test_guests_that_were_started_otherwise_are_refused_with_the_command(start: Start) -> None:
+    wants = Wants(
+        memory=320 * MiB,
+        modules=(("nvidia", ("NVreg_NvLinkDisable=1",)), ("nvidia_uvm", ())),
+    )
+    assert wants.command == (
+        "hil qemu up --guests 2 --memory 320 --disk 64 "
+        "--module nvidia:NVreg_NvLinkDisable=1 --module nvidia_uvm"
+    )
+    lab = start(made_by=wants.command)
+    lab.keeper.ready()
+    attached = MiniLab.attach(lab.spec.directory)
+    attached.refuse_other_than(wants)
+    with pytest.raises(Unfit, match=r"those of `hil.*nvidia_uvm`: start others, with `hil qemu up"):
+        attached.refuse_other_than(Wants())
+
+
+def test_the_usual_directory_need_not_be_named(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = start(guests=1)
+    lab.keeper.ready()
+    assert f" --dir {lab.spec.directory}" in verbs._greeting(MiniLab.attach(lab.spec.directory))[1]
+    monkeypatch.chdir(lab.spec.directory.parent)
+    Path(".hil").mkdir()
+    Path(".hil/qemu").symlink_to(lab.spec.directory)
+    assert "--dir" not in "".join(verbs._greeting(MiniLab.attach(Path(".hil/qemu"))))
+
+
+def test_a_directory_that_refuses_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(tmp_path / "n1"))
+
+    monkeypatch.setattr("harness.qemulab.lab.keeper_for", refuse)
+    assert cli.main(["qemu", "up", "--dir", str(tmp_path)]) == 3
+    assert f"saw Not a directory ({tmp_path}/n1): see that" in capsys.readouterr().err
+
+
 def test_what_a_dead_lab_left_is_no_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "minilab.json").write_text(
         json.dumps({"control": "/nowhere", "guests": [], "about": {"host_key": ""}})
@@ -69,9 +147,14 @@ def test_a_second_lab_in_one_directory_is_a_mistake(
     held = take(tmp_path / "lab")
     try:
         assert cli.main(["qemu", "up", "--dir", str(tmp_path / "lab")]) == 2
+        assert "a lab is being made in it: end it (Ctrl-C" in capsys.readouterr().err
+        assert cli.main(["qemu", "down", "--dir", str(tmp_path / "lab")]) == 3
+        assert "that is still being made: wait for it" in capsys.readouterr().err
+        (tmp_path / "lab" / STATE).touch()
+        assert cli.main(["qemu", "up", "--dir", str(tmp_path / "lab")]) == 2
+        assert "a lab is up in it already" in capsys.readouterr().err
     finally:
         os.close(held)
-    assert "a lab is up in it already" in capsys.readouterr().err
 
 
 def test_without_qemu_the_package_is_named_and_nothing_is_made(

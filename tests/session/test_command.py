@@ -67,7 +67,16 @@ def test_a_lab_that_runs_already_is_looked_for_where_its_verb_leaves_it(
 def test_no_more_workers_than_pools(called: list[list[str]]) -> None:
     assert cli.main(["run", "--workers", "8"]) == 0
     argv = called[0]
-    assert argv[argv.index("-n") + 1] == "3"
+    assert argv[argv.index("-n") + 1] == "4"
+
+
+def test_guests_are_made_for_each_process_though_they_are_one_set(called: list[list[str]]) -> None:
+    inventory = str(ROOT / "inventory" / "qemu-mini.yaml")
+    assert cli.main(["run", "--lab", inventory]) == 0
+    assert cli.main(["run", "--lab", inventory, "--workers", "3"]) == 0
+    assert cli.main(["run", "--lab", inventory, "--workers", "0"]) == 0
+    assert [argv[argv.index("-n") + 1] for argv in called if "-n" in argv] == ["2", "3"]
+    assert "-n" not in called[2]
 
 
 @pytest.mark.parametrize(("options", "progress"), [([], 1), (["--quiet"], 0), (["--plan"], 0)])
