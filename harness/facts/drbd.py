@@ -194,6 +194,12 @@ class DrbdStatus(Fact):
         major = self.version.partition(".")[0]
         return int(major) if re.fullmatch(r"[0-9]{1,3}", major) else None
 
+    @property
+    def stands_alone(self) -> bool:
+        """Whether a connection of any resource is StandAlone; its kernel log may say why."""
+        peers = (peer for one in self.resources for peer in one.peers)
+        return any(peer.connection == STANDALONE for peer in peers)
+
     def find(self, name: str) -> DrbdResource | None:
         """The resource of this name, None where it is not listed."""
         return next((one for one in self.resources if one.name == name), None)

@@ -7,12 +7,19 @@ satellite's pod. Where the machine cannot be asked at all, reach's LabError pass
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
 from harness.facts import drbd8, drbd9, drbdevents, drbdlog, drbdproc
 from harness.facts.drbd import DrbdAbsent, DrbdHistory, DrbdLog, DrbdStatus
 from harness.facts.drbdproc import DrbdProc
-from harness.facts.fact import Unread
+from harness.facts.fact import Origin, Unread
 from harness.observe.guest import output_of
+from harness.reach.errors import LabError
 from harness.reach.nodeshell import NodeShell
+
+_Fact = TypeVar("_Fact")
 
 EVENTS = ("drbdsetup", "events2")
 
@@ -92,6 +99,42 @@ def drbd_log(shell: NodeShell, *, node: str = "") -> DrbdLog | Unread:
         source=f"{shell.where}:dmesg",
         node=node or _node(shell),
     )
+
+
+def drbd_statuses(
+    shells: Mapping[str, NodeShell], now: Callable[[], float]
+) -> tuple[DrbdStatus | DrbdAbsent | Unread, ...]:
+    """How each machine sees all of its resources; ``shells`` by the name that its peers use.
+
+    One that cannot be asked is Unread, and does not silence the others.
+    """
+    return tuple(
+        _or_unread(partial(drbd_status, shell, node=node), shell, "drbdsetup status", now)
+        for node, shell in shells.items()
+    )
+
+
+def standalone_logs(
+    shells: Mapping[str, NodeShell],
+    statuses: Sequence[DrbdStatus | DrbdAbsent | Unread],
+    now: Callable[[], float],
+) -> tuple[DrbdLog | Unread, ...]:
+    """The kernel log of each machine that tells of a StandAlone connection: why it is that."""
+    alone = {one.node for one in statuses if isinstance(one, DrbdStatus) and one.stands_alone}
+    return tuple(
+        _or_unread(partial(drbd_log, shell, node=node), shell, "dmesg", now)
+        for node, shell in shells.items()
+        if node in alone
+    )
+
+
+def _or_unread(
+    ask: Callable[[], _Fact], shell: NodeShell, what: str, now: Callable[[], float]
+) -> _Fact | Unread:
+    try:
+        return ask()
+    except LabError as out_of_reach:
+        return Unread(Origin(now(), shell.where, ""), f"{what} on {shell.where}", str(out_of_reach))
 
 
 def _node(shell: NodeShell) -> str:

@@ -12,6 +12,7 @@ from harness.facts.objects import Obj, mapped, name_of, text_at
 from harness.facts.trials import RenderTrial
 from harness.observe.pool import (
     CAPI,
+    DATA_VOLUMES,
     DEPLOYMENT_LABEL,
     HELM,
     INFRASTRUCTURE,
@@ -53,23 +54,27 @@ def render_trial(
         release,
         written,
         pool=pool,
-        events=_events(kube, namespace, name),
+        events=events_of(kube, namespace, name),
         template=None if isinstance(template, Unread) else template,
-        created=_created(kube, namespace, cluster, pool),
+        created=created(kube, namespace, cluster, pool),
         at=now(),
         cluster=kube.name,
     )
 
 
-def _events(kube: Kube, namespace: str, name: str) -> list[Obj]:
+def events_of(kube: Kube, namespace: str, name: str) -> list[Obj]:
     """The Events of a HelmRelease, oldest first."""
     found = kube.list("v1", "Event", namespace, fields=f"involvedObject.name={name}")
     ours = [one for one in found if text_at(one, "involvedObject", "kind") == "HelmRelease"]
     return sorted(ours, key=lambda one: text_at(one, "lastTimestamp"))
 
 
-def _created(kube: Kube, namespace: str, cluster: str, pool: str) -> list[Obj]:
-    """Every object that belongs to the pool beside its release."""
+def created(kube: Kube, namespace: str, cluster: str, pool: str) -> list[Obj]:
+    """Every object that belongs to a scratch pool beside its release.
+
+    Disks are told by the beginning of their names, which is sound for scratch pools alone: no other
+    pool's name begins like theirs.
+    """
     base = f"kubernetes-{cluster}-{pool}"
     named = [
         one
@@ -83,7 +88,12 @@ def _created(kube: Kube, namespace: str, cluster: str, pool: str) -> list[Obj]:
         for one in kube.list(version, kind, namespace)
         if mapped(one, "metadata", "labels").get(DEPLOYMENT_LABEL) == base
     ]
-    return [*named, *labelled, *reconcile_jobs(kube, namespace, cluster, pool)]
+    disks = [
+        one
+        for one in kube.list(DATA_VOLUMES, "DataVolume", namespace)
+        if name_of(one).startswith(f"{base}-")
+    ]
+    return [*named, *labelled, *disks, *reconcile_jobs(kube, namespace, cluster, pool)]
 
 
 def _is_of(name: str, base: str) -> bool:

@@ -8,6 +8,7 @@ from harness.facts.drbd import NO_MODULE, NO_RESOURCE, DrbdAbsent, DrbdHistory, 
 from harness.facts.drbdproc import DrbdProc
 from harness.facts.fact import Unread
 from harness.observe import drbd
+from harness.reach.errors import Unreachable
 from harness.reach.nodeshell import Reply
 from tests.facts.drbd_texts import (
     HEAD8,
@@ -169,3 +170,40 @@ def test_the_kernel_log() -> None:
         42.0,
         "guest n1:dmesg",
     )
+
+
+class Deaf(Shell):
+    """A machine that cannot be asked."""
+
+    def run(self, argv: Sequence[str], *, timeout: float = 30.0) -> Reply:
+        raise Unreachable("run it", "no pod", "look")
+
+
+def now() -> float:
+    return 50.0
+
+
+def test_a_machine_that_cannot_be_asked_does_not_silence_the_others() -> None:
+    shells = {"n1": Deaf({}), "n2": Shell({PROC: (0, PROC9, ""), JSON: (0, json9(1), "")})}
+    first, second = drbd.drbd_statuses(shells, now)
+    assert isinstance(first, Unread)
+    assert (first.asked, first.origin.at) == ("drbdsetup status on guest n1", 50.0)
+    assert "no pod" in first.reason
+    assert isinstance(second, DrbdStatus)
+    assert second.node == "n2"
+
+
+def test_only_machines_that_stand_alone_are_asked_for_their_log() -> None:
+    split = Shell({PROC: (0, PROC8_SPLIT, ""), TEXT: (0, STATUS8_SPLIT, "")})
+    well = Shell({PROC: (0, PROC9, ""), JSON: (0, json9(1), "")})
+    shells = {"n1": split, "n2": well}
+    statuses = drbd.drbd_statuses(shells, now)
+    split._said["dmesg"] = (0, "x\n", "")
+    (log,) = drbd.standalone_logs(shells, statuses, now)
+    assert isinstance(log, DrbdLog)
+    assert log.node == "n1"
+    assert "dmesg" not in well.asked
+    (unread,) = drbd.standalone_logs({"n1": Deaf({}), "n2": well}, statuses, now)
+    assert isinstance(unread, Unread)
+    assert unread.asked == "dmesg on guest n1"
+    assert drbd.standalone_logs(shells, statuses[1:], now) == ()
