@@ -9,13 +9,22 @@ from __future__ import annotations
 import pytest
 
 from harness import judge
-from harness.scenario import MachinePool, Record
+from harness.scenario import MachinePool, Pool, Record
 
 
 @pytest.mark.claims("storage-ok")
 def test_disks_are_replicated(pool: MachinePool, record: Record) -> None:
     """Every replica is UpToDate and connected to every other, and no I/O stands still."""
-    record(judge.storage_ok(pool.drbd(), pool.replicas, pool.subject, resources=pool.disks()))
+    statuses, disks = pool.drbd(), pool.disks()
+    logs = pool.drbd_logs(statuses)
+    record(judge.storage_ok(statuses, pool.replicas, pool.subject, resources=disks, logs=logs))
+
+
+@pytest.mark.claims("linstor-agrees")
+def test_linstor_says_what_the_kernels_say(pool: Pool, record: Record) -> None:
+    """LINSTOR's view of each replica is its own kernel's; where they differ, LINSTOR's is stale."""
+    looks = pool.linstor_looks()
+    record(judge.linstor_agrees(looks, pool.subject, resources=pool.disks()))
 
 
 @pytest.mark.claims("drbd-failover")

@@ -32,8 +32,8 @@ def kernel_modules_refused(trials: Sequence[RenderTrial | Unread], subject: str)
     pool and the value, and nothing is made.
 
     Broken where one is accepted, refused as a YAML error or without pool or value, or where
-    anything was made. Unknown where a trial has not ended, is not hostile at all, and where no
-    name, no parameter, no U+2028 or no U+2029 was among them.
+    anything was made. Unknown where a trial has not ended, rendered no pool at all, is not hostile,
+    and where no name, no parameter, no U+2028 or no U+2029 was among them.
     """
     claim = "kernel-modules-refused"
     facts = tuple(trials)
@@ -86,7 +86,8 @@ def _not_refused(trial: RenderTrial) -> Iterator[str]:
     if not hostile or not trial.settled:
         return
     if trial.ready == "True":
-        yield f"{trial.name} is accepted with {_told(hostile)}"
+        if trial.created:
+            yield f"{trial.name} is accepted with {_told(hostile)}"
     elif not any(_names(text, trial.name, hostile) for text in trial.refusals):
         said = named(trial.refusals)
         kind = " as a YAML error" if _YAML.search(said) else ""
@@ -139,6 +140,8 @@ def _written(trial: RenderTrial) -> Any:
 def _undecided(trial: RenderTrial) -> Iterator[str]:
     if not trial.settled:
         yield f"{trial.name} has not come to an end ({trial.reason or 'no condition Ready'})"
+    elif trial.ready == "True" and not trial.created:
+        yield f"{trial.name} is Ready with no pool rendered: its chart never came to that field"
 
 
 def _untried(trials: Sequence[RenderTrial]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from harness.facts.drbd import (
     CONNECTED,
@@ -21,12 +22,14 @@ from harness.facts.drbd import (
     UP_TO_DATE,
     DrbdAbsent,
     DrbdDevice,
+    DrbdLog,
     DrbdPeer,
     DrbdPeerDevice,
     DrbdResource,
     DrbdStatus,
 )
 from harness.facts.fact import Fact, Unread
+from harness.judge.splitbrain import NONE, Standing, split_brain
 from harness.judge.verdict import Outcome, Verdict
 from harness.judge.wording import counted, named
 
@@ -36,6 +39,7 @@ _TOLD = 8
 _Disk = DrbdDevice | DrbdPeerDevice
 
 _VERIFYING = ("VerifyS", "VerifyT")
+_NOT_KNOWN = "whether it is a split brain is not known"
 
 
 @dataclass(slots=True)
@@ -85,6 +89,7 @@ def storage_ok(
     subject: str,
     *,
     resources: Sequence[str] = (),
+    logs: Sequence[DrbdLog | Unread] = (),
 ) -> Verdict:
     """storage-ok: the class's replicas are UpToDate and connected, and nothing stands still.
 
@@ -92,7 +97,8 @@ def storage_ok(
     ``replicas`` is the class's number; ``resources`` names those to judge, none for all that are
     listed. Broken by anything that a machine says is wrong, whatever the others say; unknown where
     one could not be asked, where fewer replicas than the class has spoke for themselves, and where
-    a text was cut, is not understood, or contradicts itself.
+    a text was cut, is not understood, or contradicts itself. ``logs`` are of the machines that
+    tell of a StandAlone connection: they say whether it is a split brain.
     """
     claim = "storage-ok"
     facts = tuple(statuses)
@@ -115,7 +121,19 @@ def storage_ok(
             (findings.wrong if _complete(facts) else findings.unknown).append(
                 f"no machine lists {name}"
             )
-    return _verdict(claim, subject, findings, facts, lambda: _health(views, names, replicas))
+    if logs:  # first, for a list that is cut must not lose it
+        alone = (_why_alone(split_brain(facts, logs, name), name) for name in names)
+        findings.wrong = [*chain.from_iterable(alone), *findings.wrong]
+    told = (*facts, *logs)
+    return _verdict(claim, subject, findings, told, lambda: _health(views, names, replicas))
+
+
+def _why_alone(standing: Standing, name: str) -> list[str]:
+    """Why connections are StandAlone, which by itself does not say split brain."""
+    if standing.cause == NONE:
+        return []
+    words = {True: "it is a split brain", False: "it is no split brain", None: _NOT_KNOWN}
+    return [f"{name}: {words[standing.split_brain]}: {standing.because}"]
 
 
 def _verdict(

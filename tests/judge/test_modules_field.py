@@ -24,6 +24,9 @@ AUTOMATIC = (
 )
 
 
+MADE = ("MachineDeployment kubernetes-lab-gpu-hil1",)
+
+
 def trial(written: Any, name: str = "gpu-hil1", **more: Any) -> RenderTrial:
     text = "" if written is ABSENT else json.dumps(written, sort_keys=True)
     given: dict[str, Any] = {
@@ -35,7 +38,7 @@ def trial(written: Any, name: str = "gpu-hil1", **more: Any) -> RenderTrial:
         "events": (),
         "rendered": None,
         "labels": {"gpu": "on"},
-        "created": (),
+        "created": MADE if more.get("ready", "True") == "True" else (),
         **more,
     }
     return RenderTrial(AT, name, text, **given)
@@ -391,3 +394,10 @@ def test_a_trial_that_could_not_be_read_shows_nothing() -> None:
     verdict = kept((*OURS, LOST))
     assert (verdict.outcome, verdict.facts) == ("unknown", facts)
     assert "it is not there" in verdict.because
+
+
+def test_a_release_that_rendered_no_pool_says_nothing_of_the_field() -> None:
+    # a tenant without etcd: the release is Ready, with a ConfigMap for all
+    verdict = judged((*GOOD, trial([{"name": "bad name"}], created=())))
+    assert verdict.outcome == "unknown"
+    assert "gpu-hil1 is Ready with no pool rendered" in verdict.because

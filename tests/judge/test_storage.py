@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from harness import claims
 from harness.facts.drbd import NO_MODULE, NO_RESOURCE, DrbdAbsent, DrbdStatus
+from harness.facts.drbdlog import read_log
 from harness.facts.fact import Origin, Unread
+from harness.facts.reply import Output
 from harness.judge.storage import storage_ok
 from tests.facts.drbd_texts import (
     CAPTURES,
@@ -411,6 +413,40 @@ def test_a_long_list_of_findings_is_cut_with_its_number() -> None:
     assert because.endswith("; and 4 findings more")
     two = peer9(4, connection="StandAlone"), peer9(5, connection="StandAlone")
     assert judge([*split[:2], nine(6, *two)], 4)[1].count(";") == 7
+
+
+SPLIT_LINE = "[   10.500000] block drbd0: Split-Brain detected but unresolved, dropping connection!"
+COMMAND_LINE = "[   10.500000] drbd r0: conn( Connected -> Disconnecting ) "
+
+
+@pytest.mark.parametrize(
+    ("line", "because"),
+    [
+        (SPLIT_LINE, "r0: it is a split brain: n1 towards n2: split brain: "),
+        (COMMAND_LINE, "r0: it is no split brain: n1 towards n2: disconnected on command: "),
+        ("[   10.500000] usb 1-1: new device", "r0: whether it is a split brain is not known: "),
+    ],
+)
+def test_why_a_connection_is_standalone_is_for_the_kernel_log_to_say(
+    line: str, because: str
+) -> None:
+    one = nine(0, peer9(1, connection="StandAlone", replication="Off"), peer9(2))
+    said = read_log(Output(("dmesg",), 0, f"{line}\n"), at=1.0, source="s", node="n1")
+    statuses = [one, *NINE[1:]]
+    verdict = storage_ok(statuses, 3, "pool p1", logs=[said])
+    assert verdict.outcome == BROKEN
+    assert verdict.because.startswith(because)
+    assert "r0 on n1 is StandAlone towards n2" in verdict.because
+    assert verdict.facts == (*statuses, said)
+    bare = storage_ok(statuses, 3, "pool p1")
+    assert "split brain" not in bare.because
+
+
+def test_log_of_a_machine_that_stands_alone_no_more_changes_nothing() -> None:
+    said = read_log(Output(("dmesg",), 0, f"{SPLIT_LINE}\n"), at=1.0, source="s", node="n1")
+    verdict = storage_ok(NINE, 3, "pool p1", logs=[said])
+    assert verdict.outcome == HOLDS
+    assert "split brain" not in verdict.because
 
 
 HEALTHY8 = [STATUS8_UP, STATUS8_SYNC, STATUS8_CUT, STATUS8_SPLIT, STATUS8_OOS]
