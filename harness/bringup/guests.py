@@ -19,14 +19,15 @@ from harness.bringup.machine_boots import MachineBoots, guest_boots
 from harness.bringup.terms import NO_TERMS, Terms
 from harness.facts.fact import Origin, Unread
 from harness.observe import guest
-from harness.observe.drbd import drbd_status
+from harness.observe.drbd import drbd_status, standalone_logs
 from harness.reach.errors import LabError
 
 if TYPE_CHECKING:
     from harness.bringup.drbd.volume import Volume
     from harness.clock import Clock
     from harness.facts.cdi import CdiAbsent, CdiSpec
-    from harness.facts.drbd import DrbdAbsent, DrbdStatus
+    from harness.facts.drbd import DrbdAbsent, DrbdLog, DrbdStatus
+    from harness.facts.drbdlooks import Answer as DrbdAnswer
     from harness.facts.modules import ModuleTable
     from harness.facts.nvidia import NvidiaParams, ParamsAbsent, SmiCards, SmiFailed
     from harness.facts.probes import Control, EarlyPod, Injected
@@ -163,6 +164,11 @@ class GuestPool:
         not silence the others.
         """
         return tuple(self._drbd_on(worker) for worker in self.workers)
+
+    def drbd_logs(self, statuses: Sequence[DrbdAnswer]) -> tuple[DrbdLog | Unread, ...]:
+        """The kernel log of each guest that tells of a StandAlone connection."""
+        shells = {worker.name: worker.shell for worker in self.workers}
+        return standalone_logs(shells, statuses, self.lab.clock.now)
 
     def _drbd_on(self, worker: GuestWorker) -> DrbdStatus | DrbdAbsent | Unread:
         try:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from harness.bringup import preflight
 from harness.bringup.connect import ConnectedLab
 from harness.bringup.errors import TakeDownIncomplete
+from harness.bringup.headroom import gate
 from harness.bringup.ownership import OWNER_LABELS
 from harness.bringup.pool import HeldPool
 from harness.bringup.terms import NO_TERMS, Terms
@@ -54,6 +56,9 @@ def hold(lab: ConnectedLab, name: str, log: Log, terms: Terms = NO_TERMS) -> Ite
             _refuse_another(standing, wanted)
             held.since = epoch(standing["metadata"]["creationTimestamp"]) or held.since
             held.stood = True
+        if standing is None:
+            preflight.check(held, log)
+        held.measured = gate(lab, name, log, stands=standing is not None, beside=terms.beside)
         try:
             _make_room(held, log)
             _ask_for(held, wanted, log) if standing is None else log("bring-up", _USED.format(name))
@@ -133,10 +138,9 @@ def _make_room(held: HeldPool, log: Log) -> None:
 
     An API that will not have that is told, and costs the claims that need a probe, not the pool.
     """
-    if held.card is None:
-        return
     try:
-        held.probes.prepare()
+        if held.card is not None:
+            held.probes.prepare()
         held.trials.clear()
     except ApiRefused as refused:
         log("bring-up", f"probes of pool {held.name} may be missing: {refused}")
@@ -144,13 +148,12 @@ def _make_room(held: HeldPool, log: Log) -> None:
 
 def _clear_scratch(held: HeldPool) -> None:
     """Delete probes and scratch pools, unless another run has taken the pool over meanwhile."""
-    if held.card is None:
-        return
     try:
         held.lease.renew(held.lab.clock)
     except LeaseLost:
         return  # the take-down of the pool itself says so
-    held.probes.clear()
+    if held.card is not None:
+        held.probes.clear()
     held.trials.clear()
 
 

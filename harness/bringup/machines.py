@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from harness.bringup.terms import Terms
     from harness.facts.cdi import CdiAbsent, CdiSpec
     from harness.facts.daemonsets import DaemonSets
-    from harness.facts.drbd import DrbdAbsent, DrbdStatus
+    from harness.facts.drbd import DrbdAbsent, DrbdLog, DrbdStatus
+    from harness.facts.drbdlooks import Answer as DrbdAnswer
     from harness.facts.fact import Unread
     from harness.facts.modules import ModuleTable
     from harness.facts.nvidia import NvidiaParams, ParamsAbsent, SmiCards, SmiFailed
@@ -105,6 +106,9 @@ class MachinePool(Protocol):
 
     def drbd(self) -> tuple[DrbdStatus | DrbdAbsent | Unread, ...]:
         """Its disks' DRBD, as the kernel of each machine that keeps a copy tells it."""
+
+    def drbd_logs(self, statuses: Sequence[DrbdAnswer]) -> tuple[DrbdLog | Unread, ...]:
+        """The kernel log of each machine that tells of a StandAlone connection."""
 
     def disks(self) -> tuple[str, ...]:
         """The DRBD resources of its disks, by name. Raises PoolNotReady where it has none yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -34,15 +35,20 @@ from harness.reach.nodeshell import PodShell
 from harness.reach.ssh import SshShell
 
 if TYPE_CHECKING:
+    from harness.bringup.catalogue import Catalogue
+    from harness.bringup.clones import Clones
     from harness.bringup.drbd.volume import Volume
+    from harness.bringup.refusals import Refusals
     from harness.bringup.scratch_volume import ScratchVolume
-    from harness.facts.drbd import DrbdAbsent, DrbdStatus
+    from harness.facts.addons import TenantAddons
+    from harness.facts.diskfailover import DiskFailover
+    from harness.facts.drbd import DrbdAbsent, DrbdLog, DrbdStatus
+    from harness.facts.drbdlooks import Answer as DrbdAnswer
+    from harness.facts.headroom import Headroom
+    from harness.facts.linstorlooks import LinstorLook
 
 RENEW_EVERY = 240.0
 """The longest a wait goes on without renewing the lease, in seconds of the lab's time."""
-SHELL_BUDGET = 300.0
-"""Seconds that a node may take to pull the shell's image and start its pod."""
-SHELL_NAMESPACE = "hil-shell"
 
 
 @dataclass(slots=True)
@@ -51,6 +57,7 @@ class HeldPool:
 
     ``stood``: it was there before this run looked. Its nodes may then have been Ready earlier than
     the last time they became so, hence a late one says nothing of how long joining took.
+    ``measured``: what room its storage had then, None where LINSTOR could not be asked.
     """
 
     lab: ConnectedLab
@@ -60,6 +67,7 @@ class HeldPool:
     since: float
     stood: bool = False
     terms: Terms = NO_TERMS
+    measured: Headroom | None = None
     _workers: list[Worker] = field(default_factory=list)
     _probes: ProbePods | None = field(default=None)
     _trials: Trials | None = field(default=None)
@@ -251,6 +259,20 @@ class HeldPool:
             self._trials = Trials(self)
         return self._trials
 
+    @property
+    def refusals(self) -> Refusals:
+        """Requests that its chart must refuse, or must not, tried on scratch pools."""
+        from harness.bringup.refusals import Refusals
+
+        return Refusals(self)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The platform's golden catalogue, for trials that edit it and undo that."""
+        from harness.bringup.catalogue import Catalogue
+
+        return Catalogue(self)
+
     def host_drivers(self, host: str) -> PciDrivers | Unread:
         """Which driver holds each NVIDIA function of a hypervisor host, asked over SSH."""
         named = next((one for one in self.lab.inventory.hosts if one.name == host), None)
@@ -281,10 +303,30 @@ class HeldPool:
 
     def drbd(self) -> tuple[DrbdStatus | DrbdAbsent | Unread, ...]:
         """What the kernel of each storage node says of DRBD."""
-        from harness.observe.drbd import drbd_status
+        from harness.observe.drbd import drbd_statuses
         from harness.observe.satellites import satellites
 
-        return tuple(drbd_status(shell) for shell in satellites(self.lab.management).values())
+        return drbd_statuses(satellites(self.lab.management), self.lab.clock.now)
+
+    def drbd_logs(self, statuses: Sequence[DrbdAnswer]) -> tuple[DrbdLog | Unread, ...]:
+        """The kernel log of each storage node that tells of a StandAlone connection."""
+        from harness.observe.drbd import standalone_logs
+        from harness.observe.satellites import satellites
+
+        return standalone_logs(satellites(self.lab.management), statuses, self.lab.clock.now)
+
+    def linstor_looks(self) -> tuple[LinstorLook, ...]:
+        """LINSTOR's view of its disks beside what each kernel says. Raises PoolNotReady."""
+        from harness.bringup.linstor import looks
+
+        return looks(self)
+
+    @property
+    def clones(self) -> Clones:
+        """A look at its workers' disks and the golden that they come from, as of now."""
+        from harness.bringup.clones import Clones
+
+        return Clones(self)
 
     def volume(self) -> Volume:
         """A scratch volume of its class, made on first use. Raises PoolNotReady."""
@@ -293,6 +335,18 @@ class HeldPool:
         if self._scratch is None:
             self._scratch = ScratchVolume(self)
         return self._scratch.get()
+
+    def tenant_addons(self) -> TenantAddons:
+        """The tenant's addons on its workers, once up or out of time. Raises PoolNotReady."""
+        from harness.bringup.addon_trials import tenant_addon_facts
+
+        return tenant_addon_facts(self)
+
+    def disk_failover(self) -> DiskFailover | Unread:
+        """Storage nodes lost beneath one of its workers, and all mended. Raises PoolNotReady."""
+        from harness.bringup.disk_failover import disk_failover
+
+        return disk_failover(self)
 
     def clear_scratch_volume(self) -> None:
         """Delete the scratch volume, if one was made."""
@@ -321,14 +375,9 @@ class HeldPool:
 
     def open_shell(self, node: str) -> PodShell:
         """A privileged pod on a node, running."""
-        return PodShell.open(
-            self.lab.tenant,
-            node,
-            run=self.lab.run_id,
-            image=self.request.shell_image,
-            wait_running=self._wait_running,
-            namespace=SHELL_NAMESPACE,
-        )
+        from harness.bringup.shells import open_shell
+
+        return open_shell(self.lab, self.request.shell_image, node)
 
     def close_shells(self) -> None:
         """Delete every shell's pod, and log out of hosts."""
@@ -355,23 +404,6 @@ class HeldPool:
             return Unread(origin, "the guest's PCI bus", "the machine has no Ready node to ask")
         worker = next(one for one in self.workers if one.name == node)
         return worker.pci_cards()
-
-    def _wait_running(self, kube: Kube, namespace: str, name: str) -> None:
-        feed = self.lab.observatory.feed(kube, "v1", "Pod", namespace)
-        seen = feed.wait(
-            lambda r: (
-                r.key == (namespace, name) and r.obj.get("status", {}).get("phase") == "Running"
-            ),
-            self.lab.clock.deadline(SHELL_BUDGET),
-            f"pod {namespace}/{name} to run",
-        )
-        if seen is None:
-            last = feed.object(name) or {}
-            status = last.get("status", {})
-            raise PoolNotReady(
-                f"no shell on the node: pod {namespace}/{name} is {status.get('phase', 'gone')} "
-                f"after {SHELL_BUDGET:.0f} s ({status.get('conditions', [])!r:.300})"
-            )
 
     def _why_not(self) -> str:
         tracks = self.join

@@ -65,6 +65,11 @@ class ProbePods:
         The namespace comes long before its first pod: its service account is made behind it, and
         pods without one are refused.
         """
+        self.ensure_namespace()
+        self.clear()
+
+    def ensure_namespace(self) -> None:
+        """See that the namespace is there."""
         if self._kube.get("v1", "Namespace", "", NAMESPACE) is None:
             metadata = {"name": NAMESPACE, "labels": {**MANAGED, _ENFORCE: "baseline"}}
             try:
@@ -73,7 +78,6 @@ class ProbePods:
                 # another run of this lab made it between the two requests
                 if refused.reason != "AlreadyExists":
                     raise
-        self.clear()
 
     def make_early(self, node: str) -> None:
         """A pod with a card as its limit, bound to a node that does not offer one yet.

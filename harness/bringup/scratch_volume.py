@@ -35,6 +35,59 @@ def _backing(shell: NodeShell, resource: str) -> str:
     return next((name for name in reversed(named) if name.startswith("/dev/")), "")
 
 
+def cluster_volume(pool: HeldPool, resource: str, size: int) -> Volume:
+    """A DRBD resource of a pool's cluster, as its storage nodes show it; ``size`` in bytes, 0 for
+    what the kernels say. Raises PoolNotReady where no satellite shows it.
+    """
+    shells = satellites(pool.lab.management)
+    seen = {node: drbd_status(shell, resource) for node, shell in shells.items()}
+    having = {
+        node: one
+        for node, one in seen.items()
+        if isinstance(one, DrbdStatus) and one.find(resource) is not None
+    }
+    devices = {
+        node: found.devices[0]
+        for node, one in having.items()
+        for found in (one.find(resource),)
+        if found is not None and found.devices
+    }
+    minors = {device.minor for device in devices.values()}
+    if not having or len(minors) != 1:
+        told = ", ".join(f"{node}: {type(one).__name__}" for node, one in seen.items())
+        told = told or "there is no satellite"
+        raise PoolNotReady(f"no satellite shows the volume {resource} ({told})")
+    power = pool.lab.power
+    return Volume(
+        resource=resource,
+        device=f"/dev/drbd{minors.pop()}",
+        replicas=tuple(
+            Replica(
+                node,
+                shells[node],
+                power(node) if power else None,
+                reopen=partial(_shell_on, pool, node),
+                backing=_backing(shells[node], resource),
+            )
+            for node in devices
+        ),
+        link=pool.lab.link,
+        clock=pool.lab.clock,
+        size=size or min(one.size or 0 for one in devices.values()),
+        renew=pool.renew,
+    )
+
+
+def _shell_on(pool: HeldPool, node: str) -> NodeShell:
+    """The satellite on a node that was away. Raises LabError while none runs there."""
+    found = satellites(pool.lab.management).get(node)
+    if found is None:
+        raise LabError(
+            f"ask DRBD on storage node {node}", "no running satellite there", "wait for it"
+        )
+    return found
+
+
 class ScratchVolume:
     """The scratch volume of one held pool."""
 
@@ -67,56 +120,7 @@ class ScratchVolume:
         kube.create(self._claim())
         if not pool.wait(lambda: bool(self._bound()), BUDGET, f"{self.name} to be bound"):
             raise PoolNotReady(f"the claim {self.name} is not bound after {BUDGET:.0f} s")
-        return self._found(self._bound())
-
-    def _found(self, resource: str) -> Volume:
-        pool = self._pool
-        shells = satellites(pool.lab.management)
-        seen = {node: drbd_status(shell, resource) for node, shell in shells.items()}
-        having = {
-            node: one
-            for node, one in seen.items()
-            if isinstance(one, DrbdStatus) and one.find(resource) is not None
-        }
-        devices = {
-            node: found.devices[0]
-            for node, one in having.items()
-            for found in (one.find(resource),)
-            if found is not None and found.devices
-        }
-        minors = {device.minor for device in devices.values()}
-        if not having or len(minors) != 1:
-            told = ", ".join(f"{node}: {type(one).__name__}" for node, one in seen.items())
-            told = told or "there is no satellite"
-            raise PoolNotReady(f"no satellite shows the volume {resource} ({told})")
-        power = pool.lab.power
-        return Volume(
-            resource=resource,
-            device=f"/dev/drbd{minors.pop()}",
-            replicas=tuple(
-                Replica(
-                    node,
-                    shells[node],
-                    power(node) if power else None,
-                    reopen=partial(self._shell_on, node),
-                    backing=_backing(shells[node], resource),
-                )
-                for node in devices
-            ),
-            link=pool.lab.link,
-            clock=pool.lab.clock,
-            size=SIZE,
-            renew=pool.renew,
-        )
-
-    def _shell_on(self, node: str) -> NodeShell:
-        """The satellite on a node that was away. Raises LabError while none runs there."""
-        found = satellites(self._pool.lab.management).get(node)
-        if found is None:
-            raise LabError(
-                f"ask DRBD on storage node {node}", "no running satellite there", "wait for it"
-            )
-        return found
+        return cluster_volume(pool, self._bound(), SIZE)
 
     def _bound(self) -> str:
         return bound_volume(self._pool.lab.management, self._place.namespace, self.name)

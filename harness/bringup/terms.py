@@ -17,13 +17,15 @@ class Terms:
     ``soak`` is how old each worker's boot must get, in seconds, 0 where its lane has no such
     window; ``limit`` the uptime in seconds at which a boot that does not end is given up; ``save``:
     the state of a pool that stands already is to be recorded; ``recorded`` is the state that an
-    earlier run recorded, None where there is nothing to compare with.
+    earlier run recorded, None where there is nothing to compare with; ``beside`` names the pools
+    of this run that share the lab's storage.
     """
 
     soak: float = 0.0
     limit: float = TALOS_LIMIT
     save: bool = False
     recorded: PoolState | None = None
+    beside: tuple[str, ...] = ()
 
 
 NO_TERMS = Terms()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.bringup.clones import WatchedDisks
 from harness.bringup.connect import ConnectedLab
 from harness.facts.joining import JoinObjects, JoinTrack, join_track
 from harness.facts.objects import name_of, text_at
@@ -42,6 +43,7 @@ class WatchedPool:
     pool: str
     feeds: dict[str, Feed]
     nodes: Feed
+    disks: WatchedDisks
 
     @staticmethod
     def start(lab: ConnectedLab, pool: str) -> WatchedPool:
@@ -51,7 +53,8 @@ class WatchedPool:
             name: lab.observatory.feed(lab.management, api_version, kind, namespace)
             for name, (api_version, kind) in MANAGEMENT_KINDS.items()
         }
-        return WatchedPool(lab, pool, feeds, lab.observatory.feed(lab.tenant, "v1", "Node"))
+        nodes = lab.observatory.feed(lab.tenant, "v1", "Node")
+        return WatchedPool(lab, pool, feeds, nodes, WatchedDisks.start(lab, pool))
 
     def objects(self) -> JoinObjects:
         """The pool's own objects as last seen; of its nodes that are there, every version."""

@@ -45,3 +45,18 @@ def gpu_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeldPool]:
         yield pool
     connected.close()
     process.close()
+
+
+@pytest.fixture(scope="package")
+def cloned_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeldPool]:
+    """A pool whose disks are cloned, held on a twin of its own; each test leaves it as it was."""
+    process = TwinProcess(tmp_path_factory.mktemp("cloned"), seed=1)
+    way = Reachable(process.endpoint.kubeconfig, "management", process.endpoint.clock_url)
+    connected = connect(load(ROOT / "inventory" / "twin.yaml"), way, "mine")
+    with (
+        connected.clock.actor("test"),
+        hold(connected, "cloned", lambda kind, text: None) as pool,
+    ):
+        yield pool
+    connected.close()
+    process.close()

@@ -10,6 +10,7 @@ import pytest
 
 from harness import judge
 from harness.bringup.drbd.attempt import Attempt
+from harness.bringup.drbd.records import Records
 from harness.facts.drbd import DrbdHistory, DrbdLog
 from harness.facts.drbdtrials import DrbdTrial
 from harness.facts.fact import Unread
@@ -230,6 +231,20 @@ def test_a_machine_that_came_back_tells_of_its_new_boot_only() -> None:
     assert trial.values()["boots"][0] != trial.values()["boots"][1]
 
 
+def test_what_a_machine_logged_before_anybody_was_back_on_it_counts() -> None:
+    """On three replicas the third has often resynced it by then, and no other node tells of it."""
+    pair = Pair()
+    node = pair.nodes["n2"]
+    records = Records(Attempt(pair.volume(), "loss of a replica"))
+    pair.say(node, "block drbd0: Resync done (total 9 sec; paused 0 sec; 2048 K/sec)")
+    records.begin("n2")
+    assert not records.collect("n2").logged("resync done")
+    node.log.clear()
+    pair.say(node, "block drbd0: Resync done (total 1 sec; paused 0 sec; 2048 K/sec)")
+    records.begin("n2")
+    assert records.collect("n2").count("resync done") == 1
+
+
 @pytest.mark.parametrize("claim", ["drbd-link-loss", "drbd-replica-loss", "drbd-split-brain"])
 def test_what_is_interrupted_is_undone(claim: str) -> None:
     """A signal in the middle: the link is healed and the machine on, and nothing is swallowed."""
@@ -285,6 +300,26 @@ def test_what_cannot_be_undone_is_noted() -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         pair.volume().trials.link_loss(carrier=False)
     assert "could not heal the link" in caught.value.__notes__[0]
+
+
+def test_an_undoing_that_is_broken_off_says_what_to_look_at() -> None:
+    pair = Pair()
+
+    def strike() -> None:
+        if not pair.wired:
+            raise KeyboardInterrupt
+
+    pair.hooks[
+        "dd if=/dev/urandom of=/dev/drbd0 bs=65536 count=8 seek=8 oflag=direct conv=fsync"
+    ] = strike
+
+    def interrupted(attempt: object) -> tuple[str, ...]:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(KeyboardInterrupt) as caught:
+        patched.setattr("harness.bringup.drbd.conducting.undo_now", interrupted)
+        pair.volume().trials.link_loss(carrier=False)
+    assert caught.value.__notes__[0].startswith("see that n1, n2 are on and connected: ")
 
 
 def test_a_lab_that_fails_on_the_way_is_no_evidence() -> None:

@@ -128,7 +128,7 @@ def test_one_that_stands_already_is_used_and_left_standing(
         assert len(pool.workers) == 2
     assert len(kube.list(*NODES)) == 1
     assert holder(kube) is None
-    assert log[0][1] == "pool plain is there already; it is used as it is"
+    assert ("bring-up", "pool plain is there already; it is used as it is") in log
     assert log.last == "pool plain was there before this run and is left standing"
     remove(kube, lab)
 
@@ -281,9 +281,10 @@ def test_the_lease_is_renewed_while_a_pool_does_not_come_up(
     monkeypatch.setattr(
         PoolLease, "renew", lambda s, clock: (renewals.append(clock.now()), renew(s, clock))
     )
-    pool = lab.inventory.pools["plain"].model_copy(update={"instance_type": "no.such"})
-    pools = {**lab.inventory.pools, "plain": pool}
-    monkeypatch.setattr(lab, "inventory", lab.inventory.model_copy(update={"pools": pools}))
+    unheard = lab.inventory.schematics["vanilla"].model_copy(update={"id": "0" * 64})
+    schematics = {**lab.inventory.schematics, "vanilla": unheard}
+    changed = lab.inventory.model_copy(update={"schematics": schematics})
+    monkeypatch.setattr(lab, "inventory", changed)
     with hold(lab, "plain", log) as held, pytest.raises(PoolNotReady, match="no worker joined"):
         _ = held.workers
     gaps = [b - a for a, b in pairwise(renewals)]

@@ -10,6 +10,7 @@ import pytest
 from harness.bringup.errors import TakeDownIncomplete
 from harness.bringup.keeper import OWNER_LABELS
 from harness.bringup.pool import HeldPool
+from harness.bringup.scratch_pools import ScratchPools
 from harness.bringup.trials import (
     ABSENT,
     HOSTILE,
@@ -116,8 +117,10 @@ def test_another_pools_trials_are_not_ours(gpu_pool: HeldPool, trials: Trials) -
     other["metadata"]["labels"][TRIAL_OF] = "gpu-gb202"
     kube.create(other)
     trials.clear()
+    ScratchPools(gpu_pool).remove(["hil1-gpu-gb202"])
     assert kube.get(*NODES, "lab-hil1-gpu-gb202") is not None
-    trials._remove(["hil1-gpu-gb202"])
+    kube.merge(*NODES, "lab-hil1-gpu-gb202", {"metadata": {"labels": {TRIAL_OF: "gpu-l40s"}}})
+    trials.clear()
 
 
 def test_trials_that_stay_are_told(

@@ -47,7 +47,7 @@ def conduct(volume: Volume, what: str, body: Body[_T]) -> _T | Unread:
         _, left = restore(attempt, found)
         return _unread(attempt, "; ".join((str(error), *left)))
     except BaseException as cut:
-        for one in undo_now(attempt):
+        for one in _undo_now(attempt):
             cut.add_note(one)
         raise
     after, left = restore(attempt, found)
@@ -65,6 +65,16 @@ def conduct(volume: Volume, what: str, body: Body[_T]) -> _T | Unread:
         left,
     )
     return finish(_origin(attempt), course)
+
+
+def _undo_now(attempt: Attempt) -> tuple[str, ...]:
+    """What could not be undone; the undoing itself may be broken off."""
+    try:
+        return undo_now(attempt)
+    except KeyboardInterrupt as again:
+        nodes = ", ".join(one.node for one in attempt.volume.replicas)
+        again.add_note(f"see that {nodes} are on and connected: {attempt.what} was not undone")
+        raise
 
 
 def cannot(volume: Volume, what: str, why: str) -> Unread:

@@ -35,15 +35,20 @@ class Records:
     _last: dict[str, str | Unread] = field(default_factory=dict)  # of the log, when it began
 
     def begin(self, node: str) -> None:
-        """Start the stream on a node, and note where its kernel log ends."""
+        """Start the stream on a node, and note where its kernel log ends.
+
+        That stays where it was on one that was off since: its log begins anew, with whatever went
+        on before anybody could look, as the resync from a third replica often is.
+        """
         resource = self.attempt.volume.resource
         # a file of its own each time: a stream of an earlier trial may still write to the other
         file = f"/tmp/hil-events2-{resource}-{self.attempt.now:.3f}"
         argv = ["sh", "-c", _START, "sh", str(STREAM), resource, file]
         self._files[node] = file
         self.attempt.run(node, argv)
-        log = self._log(node)
-        self._last[node] = log if isinstance(log, Unread) else _last_line(log)
+        if not isinstance(self._last.get(node), str):
+            log = self._log(node)
+            self._last[node] = log if isinstance(log, Unread) else _last_line(log)
 
     def collect(self, node: str) -> NodeRecord:
         """What the node kept since then. Its text is in the trial's own, once."""

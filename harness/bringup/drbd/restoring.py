@@ -19,8 +19,9 @@ BOOT_LIMIT = 300.0
 """Seconds for a machine that was switched on to be asked again."""
 RESYNC_LIMIT = 120.0
 """Seconds for a resync of what a trial wrote."""
-RETURN_EVERY = 1.0
-"""Seconds between two tries to log in to a machine that boots."""
+RETURN_EVERY, RETURN_VIRTUAL = 1.0, 5.0
+"""Seconds between two tries to log in to a machine that boots; the longer where time waits for the
+tries, and each costs."""
 UP_LIMIT = 10.0
 """Seconds in which a machine that booted may bring its resources up by itself."""
 
@@ -48,7 +49,7 @@ def await_shell(attempt: Attempt, node: str) -> bool:
             attempt.off.discard(node)
             attempt.booted(node)
             return True
-        clock.sleep(RETURN_EVERY, f"{node} to be back")
+        clock.sleep(RETURN_VIRTUAL if clock.follows else RETURN_EVERY, f"{node} to be back")
         attempt.volume.renew()
     return False
 
