@@ -30,21 +30,23 @@ from harness.report.ledger import read
 from harness.report.outcome import Standing, Summary, summarise
 from harness.report.records import LedgerError
 from harness.twin.faults.catalogue import FAULTS, UnknownFault, find
-from harness.twin.faults.model import ALL_POOLS, Fault
+from harness.twin.faults.model import ALL_POOLS, GPU_POOLS, Fault
 
 Cell = tuple[str, str]
 """(claim, pool)."""
 
 NOTHING = "no fault"
-LANES: Mapping[tuple[bool, bool], str] = {
-    (False, False): "",
-    (True, False): "soak",
-    (False, True): "storage",
-    (True, True): "everything",
+LANES: Mapping[frozenset[str], str] = {
+    frozenset(): "",
+    frozenset({"soak"}): "soak",
+    frozenset({"disruption"}): "storage",
+    frozenset({"platform"}): "clones",
+    frozenset({"soak", "disruption", "platform"}): "everything",
 }
-"""The embedded lab's lane by what it allows: that workers grow old, that machines are broken."""
-ROUGH = ("plain",)
-"""The pools of the lane in which machines break."""
+"""The embedded lab's lanes by what each allows: that workers grow old, that machines are broken,
+that the platform's catalogue is edited. The first that allows enough is taken."""
+ROUGH, EDITED = ("plain",), ("cloned",)
+"""The pools of the lanes in which machines break, and the catalogue is edited."""
 LEFT_OUT: Mapping[str, str] = {
     "unchanged-since": "it is asked only with the record of an earlier run of a pool that still "
     "stands (--against), and no pool of the embedded lab outlives a run",
@@ -54,6 +56,8 @@ LEFT_OUT: Mapping[str, str] = {
 """Claims that no run of the embedded lab can ask, and why."""
 ENDED = {0, 1}
 """Exit statuses of a run that came to its end."""
+REFUSED = 3
+"""That of a lab that is unfit; where a claim is broken (`headroom`), that is why."""
 _SHARED = [
     "pytest",
     "_pytest.assertion.rewrite",
@@ -100,23 +104,29 @@ class Declared(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much a trial asks: on which pools, whether also what needs a soak and what breaks
-    machines, and which claims of those there are; None for all.
+    """How much a trial asks: on which pools, whether also what needs a soak, what breaks machines
+    and what edits the platform, and which claims of those there are; None for all.
     """
 
     pools: tuple[str, ...] = ALL_POOLS
     soak: bool = True
     claims: frozenset[str] | None = None
     disruption: bool = True
+    platform: bool = True
+
+    @property
+    def allows(self) -> frozenset[str]:
+        """The needs of claims that not every lane meets, and this one does."""
+        given = {"soak": self.soak, "disruption": self.disruption, "platform": self.platform}
+        return frozenset(need for need, allowed in given.items() if allowed)
 
     def asks(self, cell: Cell) -> bool:
         """Whether such a trial puts this claim to this pool, if anybody does."""
         claim, pool = cell
         needs = load_claims()[claim].needs
         chosen = self.claims is None or claim in self.claims
-        allows = {"soak": self.soak, "disruption": self.disruption}
-        allowed = all(allows.get(need, True) for need in needs)
-        return chosen and pool in self.pools and allowed
+        denied = WHOLE.allows - self.allows
+        return chosen and pool in self.pools and denied.isdisjoint(needs)
 
 
 WHOLE = Extent()
@@ -180,19 +190,24 @@ def extent_of(fault: Fault) -> Extent:
     """The smallest trial that shows what a fault does and what it leaves alone.
 
     Of pools that it concerns alike it is tried on one, told by its name, so that the catalogue
-    comes by all of them. The control is the first pool that it does not concern: another with
-    cards where there is one, for that has the same claims. A fault of every pool has none, and is
-    tried on two. One that shows when machines break is tried where they may be broken.
+    comes by all of them. The control is the first pool that it does not concern: one that has cards
+    as well or has none either where there is one, for that has the same claims. A fault of every
+    pool has none, and is
+    tried on two. One that shows when machines break, or in the platform's catalogue, is tried where
+    they may be broken, or it may be edited.
     """
     needs = {need for one in fault.breaks for need in load_claims()[one].needs}
     if "disruption" in needs:
-        return Extent(ROUGH, soak="soak" in needs)
+        return Extent(ROUGH, soak="soak" in needs, platform="soak" in needs)
+    if "platform" in needs:
+        return Extent(EDITED, soak=False, disruption=False)
     first = fault.where[zlib.crc32(fault.id.encode()) % len(fault.where)]
     others = [pool for pool in ALL_POOLS if pool not in fault.where]
-    rest = others or [pool for pool in reversed(fault.where) if pool != first]
+    alike = [pool for pool in others if (pool in GPU_POOLS) is (first in GPU_POOLS)]
+    rest = alike or others or [pool for pool in reversed(fault.where) if pool != first]
     chosen = {first, *rest[:1]}
     pools = tuple(pool for pool in ALL_POOLS if pool in chosen)
-    return Extent(pools, "soak" in needs, disruption=False)
+    return Extent(pools, "soak" in needs, disruption=False, platform=False)
 
 
 def _trials(wanted: Mapping[str, Extent], jobs: int, out: Path) -> list[Trial]:
@@ -265,7 +280,7 @@ def _said(log: Path) -> str:
 def _arguments(fault: str, extent: Extent, out: Path) -> list[str]:
     argv = ["run", "--quiet", "--workers", "0", "--out", str(out), "--run-id", run_id(fault)]
     argv += [f"--pool={pool}" for pool in extent.pools]
-    lane = LANES[extent.soak, extent.disruption]
+    lane = next(lane for allowed, lane in LANES.items() if extent.allows <= allowed)
     argv += ["--lane", lane] if lane else []
     argv += ["--fault", fault] if fault != NOTHING else []
     return argv
@@ -278,12 +293,16 @@ def run_id(fault: str) -> str:
 
 def trial_of(fault: str, extent: Extent, out: Path, status: int, said: str) -> Trial:
     """What a run in ``out`` amounts to, that ended with this status and said this."""
-    if status not in ENDED:
-        return Trial(fault, {}, f"the run ended with {status}: {said[-600:]}", extent)
+    failure = "" if status in ENDED else f"the run ended with {status}: {said[-600:]}"
+    if failure and status != REFUSED:
+        return Trial(fault, {}, failure, extent)
     try:
         summary = summarise(read(out / run_id(fault)))
     except LedgerError as unreadable:
-        return Trial(fault, {}, f"{unreadable}; the run said: {said[-600:]}", extent)
+        told = failure or f"{unreadable}; the run said: {said[-600:]}"
+        return Trial(fault, {}, told, extent)
+    if failure and all(row.outcome is not Standing.BROKEN for row in summary.rows):
+        return Trial(fault, {}, failure, extent)
     sentences = {
         (row.claim, row.pool): tuple(one.because for one in row.findings) for row in summary.rows
     }

@@ -23,7 +23,7 @@ from harness.twin.faults.model import ALL_POOLS, GPU_POOLS, Fault
 HOLDS, BROKEN, UNKNOWN = Standing.HOLDS, Standing.BROKEN, Standing.UNKNOWN
 JOINS, LIVE = ("node-joins", "plain"), ("modules-live", "gpu-l40s")
 FREE: Mapping[Cell, Standing] = {JOINS: HOLDS, LIVE: HOLDS}
-PLAIN = Extent(("plain",), soak=False, disruption=False)
+PLAIN = Extent(("plain",), soak=False, disruption=False, platform=False)
 
 
 def fault(name: str, **declared: Any) -> Fault:
@@ -108,9 +108,12 @@ def test_a_soak_is_asked_of_trials_that_have_one() -> None:
 @pytest.mark.parametrize("one", FAULTS.values(), ids=lambda one: one.id)
 def test_a_small_trial_has_a_pool_of_the_fault_and_one_beside_it(one: Fault) -> None:
     extent = extent_of(one)
-    if extent.disruption:
-        assert extent.pools == ("plain",) and "plain" in one.where
-        assert any("disruption" in load_claims()[claim].needs for claim in one.breaks)
+    needs = {need for claim in one.breaks for need in load_claims()[claim].needs}
+    if extent.disruption or extent.platform:
+        rough = extent.disruption
+        assert extent.pools == (("plain",) if rough else ("cloned",))
+        assert set(extent.pools) <= set(one.where)
+        assert ("disruption" if rough else "platform") in needs
         return
     assert len(extent.pools) == 2 and set(extent.pools) & set(one.where)
     others = set(ALL_POOLS) - set(one.where)
@@ -121,7 +124,7 @@ def test_a_small_trial_has_a_pool_of_the_fault_and_one_beside_it(one: Fault) -> 
 @pytest.mark.parametrize(
     ("where", "control"),
     [(("gpu-l40s",), "gpu-gb202"), (("gpu-gb202",), "gpu-l40s"), (GPU_POOLS, "plain"),
-     (("plain",), "gpu-l40s")],
+     (("plain",), "cloned"), (("cloned",), "plain")],
 )  # fmt: skip
 def test_the_control_is_the_pool_most_like_those_concerned(
     where: tuple[str, ...], control: str

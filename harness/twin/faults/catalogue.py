@@ -6,13 +6,19 @@ import difflib
 from typing import TYPE_CHECKING
 
 from harness.twin.faults import (
+    addons,
     boots,
+    clones,
+    disks,
     evidence,
+    goldens,
+    guards,
     images,
     operator,
     placement,
     rendering,
     rolling,
+    space,
     storage,
 )
 from harness.twin.faults.model import Fault
@@ -30,7 +36,13 @@ FAULTS: dict[str, Fault] = {
         rolling,
         operator,
         evidence,
+        goldens,
+        clones,
+        disks,
+        guards,
+        space,
         storage,
+        addons,
     )
     for fault in family.FAULTS
 }

@@ -17,11 +17,17 @@ WAITS_FOR_DRIVER = frozenset({"driver-sees-gpu", "uptime"})
 and a boot that waits for a service is given up after 70 minutes (S-DOC)."""
 BLIND_WITHOUT_DRIVER = NOTHING_LOADED | UNSERVED | {"fabric-state"}
 
+ANOTHER_IMAGE = frozenset({"disk-source"})
+"""Broken where a client writes another schematic than the pool was asked for with."""
+
 NO_GUEST = frozenset(
     {
         *NOTHING_LOADED,
         *UNSERVED,
+        "addons-up",
         "cdi-spec",
+        "disk-failover",
+        "disk-shape",
         "driver-sees-gpu",
         "fabric-state",
         "gpu-advertised",
@@ -33,3 +39,72 @@ NO_GUEST = frozenset(
     }
 )
 """Unknown without a worker: there is nobody to ask."""
+NO_HOST = NO_GUEST | {"vfio-bound", "operator-live", "no-hidden-helper"}
+"""Without a worker that runs there is no host to look at, and nothing that the operator acts on."""
+UNFILLED = frozenset({"csi-clone", "disk-phases", "disk-shape", "linstor-agrees", "storage-ok"})
+"""Unknown of a disk that was asked for and never came about."""
+NO_DISK = UNFILLED | {"disk-source"}
+"""Unknown without any disk."""
+NO_MACHINE = NO_HOST | NO_DISK | {"passthrough", "os-image-rolls"}
+"""Unknown where no Machine is ever made: it could not have been rolled either."""
+NOT_RENDERED = (
+    NO_MACHINE
+    | NOTHING_DECLARED
+    | {
+        "render-modules",
+        "render-no-kernel-block",
+        "schematic-consistent",
+    }
+)
+"""Unknown where the pool's chart rendered nothing."""
+UNGUARDED = frozenset(
+    {
+        "golden-refused",
+        "kernel-modules-refused",
+        "kernel-modules-verbatim",
+        "os-image-allowed",
+        "os-image-refused",
+        "rollout",
+        "spec-applied",
+    }
+)
+"""Unknown where no pool's chart comes to what it is asked."""
+ALL_TRIALS = frozenset(
+    {
+        "drbd-disk-loss",
+        "drbd-failover",
+        "drbd-io-policy",
+        "drbd-link-loss",
+        "drbd-outdated-refused",
+        "drbd-primary-loss",
+        "drbd-quorum",
+        "drbd-replica-loss",
+        "drbd-split-brain",
+        "drbd-verify",
+    }
+)
+"""Asked of a volume that is made for it."""
+NOT_ASKED_FOR = (
+    NOT_RENDERED
+    | ALL_TRIALS
+    | frozenset(
+        {
+            "catalogue-import",
+            "catalogue-kept",
+            "catalogue-refused",
+            "clone-rbac",
+            "golden-refused",
+            "kernel-modules-refused",
+            "kernel-modules-verbatim",
+            "node-joins",
+            "operator-default",
+            "os-image-allowed",
+            "os-image-refused",
+            "rollout",
+            "spec-applied",
+            "spec-read-back",
+        }
+    )
+)
+"""Unknown where the pool was refused before anything of it was asked for, beside `golden-ready` and
+`headroom`, of which one is why."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.resources import Obj
 from harness.twin.faults.consequences import (
+    ANOTHER_IMAGE,
     BLIND_WITHOUT_DRIVER,
     NO_DRIVER,
     NOT_VALIDATED,
@@ -14,7 +15,14 @@ from harness.twin.faults.consequences import (
     WAITS_FOR_DRIVER,
 )
 from harness.twin.faults.model import ALL_POOLS, GPU_POOLS, Fault
-from harness.twin.faults.requests import MANAGER, guests, has_cards, pools_written, schematic
+from harness.twin.faults.requests import (
+    MANAGER,
+    downloads,
+    guests,
+    has_cards,
+    pools_written,
+    schematic,
+)
 from harness.twin.world.guests import TRUSTD
 from harness.twin.world.hosts import GB202, H100
 from harness.twin.world.images import NVIDIA_NONFREE, NVIDIA_OPEN, VANILLA
@@ -30,6 +38,10 @@ CARD_APPEARS_AT = 12.0
 
 def _has_gb202(spec: Obj) -> bool:
     return any(one.get("name") == GB202 for one in spec.get("gpus") or ())
+
+
+def _downloads_without_cards(spec: Obj) -> bool:
+    return downloads(spec) and not has_cards(spec)
 
 
 def _build_without_modules(world: World) -> None:
@@ -74,7 +86,7 @@ FAULTS = (
         seen="the modules are declared; the module controller fails on each and tries again; no "
         "nvidia-smi, and no NVIDIA service that the boot would wait for: the uptime is fine",
         wrong_diagnosis="the chart did not render the list",
-        breaks=NO_DRIVER,
+        breaks=NO_DRIVER | ANOTHER_IMAGE,
         blinds=BLIND_WITHOUT_DRIVER | {"driver-sees-gpu"},
         where=GPU_POOLS,
         edit=pools_written(schematic(VANILLA), of=has_cards),
@@ -134,7 +146,7 @@ FAULTS = (
         seen="modules Live, /dev/nvidia0 there; nvidia-smi says No devices found; dmesg is clean; "
         "nothing is advertised",
         wrong_diagnosis="passthrough or CDI",
-        breaks=NOT_VALIDATED | {"driver-sees-gpu", "module-flavour", "cdi-spec"},
+        breaks=NOT_VALIDATED | ANOTHER_IMAGE | {"driver-sees-gpu", "module-flavour", "cdi-spec"},
         blinds=UNSERVED | {"fabric-state"},
         where=("gpu-gb202",),
         edit=pools_written(schematic(NVIDIA_NONFREE), of=_has_gb202),
@@ -175,14 +187,15 @@ FAULTS = (
     ),
     Fault(
         id="nvidia-schematic-no-gpu",
-        sentence="The NVIDIA schematic is set for the whole cluster, pools without a card too.",
+        sentence="The NVIDIA schematic is set for the whole cluster, pools without a card too; "
+        "only a pool that clones has an image of its own.",
         seen="HelmRelease, Machine, VMI and Node green, VMI and launcher unchanged, port 50001 "
         "there; another boot id about every 4206 s; all pods of a node restart together; "
         "ext-nvidia-persistenced waits for a driver",
         wrong_diagnosis="out of memory: the 96 % are page cache",
-        breaks=frozenset({"uptime"}),
+        breaks=ANOTHER_IMAGE | {"uptime"},
         where=("plain",),
-        edit=pools_written(schematic(NVIDIA_OPEN), of=lambda spec: not has_cards(spec)),
+        edit=pools_written(schematic(NVIDIA_OPEN), of=_downloads_without_cards),
         source="S-DOC",
     ),
     Fault(

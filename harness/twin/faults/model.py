@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from harness.twin.world.world import World
 
 GPU_POOLS = ("gpu-l40s", "gpu-gb202")
-ALL_POOLS = (*GPU_POOLS, "plain")
+CARDLESS = ("plain", "cloned")
+ALL_POOLS = (*GPU_POOLS, *CARDLESS)
 """The pools of inventory/twin.yaml, by which a fault says where it shows."""
 
 Edit = Callable[["World"], None]

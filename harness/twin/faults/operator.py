@@ -12,11 +12,12 @@ from harness.twin.faults.requests import MANAGER, TENANT, addons
 from harness.twin.world import conditions
 from harness.twin.world.chart_behaviour import PLUGIN_ENV, VALIDATOR_ENV
 from harness.twin.world.container_runtime import NVIDIA
-from harness.twin.world.gpu_chart import NFD, daemonset
+from harness.twin.world.gpu_chart import NFD
 from harness.twin.world.gpu_operands import DEVICE_PLUGIN, PLUGIN_CONTAINER
 from harness.twin.world.kubernetes_chart import GPU_NAMESPACE
 from harness.twin.world.objects import labels_of
 from harness.twin.world.podsecurity import ENFORCE
+from harness.twin.world.workload_manifests import daemonset
 from harness.twin.world.world import LAB
 
 if TYPE_CHECKING:

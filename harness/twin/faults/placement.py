@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.resources import Obj
-from harness.twin.faults.consequences import NO_GUEST
+from harness.twin.faults.consequences import NO_HOST, NO_MACHINE, NOT_RENDERED, UNGUARDED
 from harness.twin.faults.model import ALL_POOLS, Fault
 from harness.twin.faults.requests import MANAGER
 from harness.twin.world import init_stages
 from harness.twin.world.hosts import GB202, L40S
 from harness.twin.world.hypervisors import NVIDIA
-from harness.twin.world.objects import meta
+from harness.twin.world.landscape import DATASTORE
+from harness.twin.world.objects import KAMAJI, meta
 
 if TYPE_CHECKING:
     from harness.twin.world.world import World
 
 CAPI = "cluster.x-k8s.io/v1beta1"
-NOWHERE = NO_GUEST | {"vfio-bound", "operator-live", "no-hidden-helper"}
-"""Without a worker that runs there is no host to look at, and nothing that the operator acts on."""
 
 
 def _forbid_l40s(world: World) -> None:
@@ -133,6 +132,12 @@ def _pause_cluster(world: World) -> None:
     world.management.edit(CAPI, "Cluster", "tenant-hil", "kubernetes-lab", change, manager=MANAGER)
 
 
+def _without_etcd(world: World) -> None:
+    store = world.cluster.find(KAMAJI, "DataStore", "", DATASTORE)
+    assert store is not None
+    world.cluster.remove(store)
+
+
 FAULTS = (
     Fault(
         id="gpu-not-permitted",
@@ -140,7 +145,7 @@ FAULTS = (
         seen="VMI Pending, Synchronized=False FailedCreate; the Machine stays Provisioning",
         wrong_diagnosis="a slow image import; the scheduler",
         breaks=frozenset({"node-joins", "passthrough"}),
-        blinds=NOWHERE,
+        blinds=NO_HOST,
         where=("gpu-l40s",),
         edit=_forbid_l40s,
         source="KV",
@@ -152,7 +157,7 @@ FAULTS = (
         "allocatable shows another name",
         wrong_diagnosis="all cards are busy",
         breaks=frozenset({"node-joins", "passthrough"}),
-        blinds=NOWHERE,
+        blinds=NO_HOST,
         where=("gpu-gb202",),
         edit=_advertise_another_name,
         source="KV",
@@ -164,7 +169,7 @@ FAULTS = (
         "allocatable has this very name, and as many pods have a card",
         wrong_diagnosis="a broken schematic",
         breaks=frozenset({"node-joins", "passthrough"}),
-        blinds=NOWHERE,
+        blinds=NO_HOST,
         where=("gpu-gb202",),
         edit=_take_every_card,
         source="KV",
@@ -176,7 +181,7 @@ FAULTS = (
         "nvidia.com/gpu.deploy.driver=pre-installed; the host's allocatable lacks the card",
         wrong_diagnosis="a bug of the operator; FORCE_REINSTALL does not help",
         breaks=frozenset({"node-joins", "passthrough"}),
-        blinds=NOWHERE,
+        blinds=NO_HOST,
         where=("gpu-l40s",),
         edit=_claim_cards,
         source="CZ",
@@ -197,9 +202,20 @@ FAULTS = (
         seen="HelmRelease Ready; MachineDeployment without replicas; WorkloadsReady False",
         wrong_diagnosis="Ready means done",
         breaks=frozenset({"node-joins"}),
-        blinds=NOWHERE | {"passthrough", "storage-ok"},
+        blinds=NO_HOST | NO_MACHINE,
         where=ALL_POOLS,
         edit=_pause_cluster,
+        source="CZ",
+    ),
+    Fault(
+        id="awaiting-etcd",
+        sentence="The tenant's control plane has no etcd DataStore.",
+        seen="the release is Ready, and all that it renders is a ConfigMap ...-awaiting-etcd",
+        wrong_diagnosis="Kamaji is slow",
+        breaks=frozenset({"node-joins"}),
+        blinds=NOT_RENDERED | UNGUARDED,
+        where=ALL_POOLS,
+        edit=_without_etcd,
         source="CZ",
     ),
 )

@@ -149,7 +149,7 @@ FAULTS = (
         sentence="The installer image names another schematic than the disk boots from.",
         seen="everything works until the next upgrade or reinstall",
         wrong_diagnosis="works today",
-        breaks=frozenset({"schematic-consistent"}),
+        breaks=frozenset({"schematic-consistent", "spec-applied"}),
         where=GPU_POOLS,
         edit=chart(installer_schematic=VANILLA),
         source="S-DOC",

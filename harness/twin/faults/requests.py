@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harness.twin.apiserver.resources import Obj
 from harness.twin.apiserver.store import Admission
 from harness.twin.faults.model import Edit
-from harness.twin.world.objects import APPS, deep
+from harness.twin.world.objects import APPS, STORAGE, deep
 from harness.twin.world.world import LAB, TENANT_PREFIX
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 TENANT = f"{TENANT_PREFIX}{LAB[0]}"
 MANAGER = "fault"
+_SCHEMATIC = re.compile("[0-9a-f]{64}")
+REPLICATED = "replicated"
+"""The StorageClass of the lab's pools."""
 
 
 def chart(**change: Any) -> Edit:
@@ -26,6 +30,45 @@ def chart(**change: Any) -> Edit:
 
     def edit(world: World) -> None:
         world.chart = replace(world.chart, **change)
+
+    return edit
+
+
+def disk_rules(**change: Any) -> Edit:
+    """The pool chart has other rules for system disks than it should have."""
+
+    def edit(world: World) -> None:
+        world.chart = replace(world.chart, disks=replace(world.chart.disks, **change))
+
+    return edit
+
+
+def catalogue_chart(**change: Any) -> Edit:
+    """The chart of golden images is another revision than it should be."""
+
+    def edit(world: World) -> None:
+        world.catalogue_chart = replace(world.catalogue_chart, **change)
+
+    return edit
+
+
+def class_changed(name: str = REPLICATED, **change: Any) -> Edit:
+    """A StorageClass says something else at its top level."""
+
+    def edit(world: World) -> None:
+        world.management.edit(
+            STORAGE, "StorageClass", "", name, lambda found: found.update(change), manager=MANAGER
+        )
+
+    return edit
+
+
+def both(*edits: Edit) -> Edit:
+    """Several edits at once."""
+
+    def edit(world: World) -> None:
+        for each in edits:
+            each(world)
 
     return edit
 
@@ -64,12 +107,14 @@ def pods_written(
 
 
 def schematic(identity: str) -> Callable[[Obj], None]:
-    """Write another schematic into a pool's spec, wherever it names one."""
+    """Write another schematic into a pool's spec, wherever it names one or none, not over what is
+    no schematic at all: that is the chart's to refuse.
+    """
 
     def change(spec: Obj) -> None:
-        spec.setdefault("talos", {})["schematicID"] = identity
-        for image in (spec.get("osImage") or {}).values():
-            image["schematicID"] = identity
+        for image in (spec.setdefault("talos", {}), *(spec.get("osImage") or {}).values()):
+            if _SCHEMATIC.fullmatch(image.get("schematicID", identity)):
+                image["schematicID"] = identity
 
     return change
 
@@ -103,6 +148,11 @@ def guests(hook: Callable[[Guest], None]) -> Edit:
 def has_cards(spec: Obj) -> bool:
     """Whether a pool's spec asks for cards."""
     return bool(spec.get("gpus"))
+
+
+def downloads(spec: Obj) -> bool:
+    """Whether a pool's disks are downloaded, not cloned from a golden image."""
+    return "builtin" not in (spec.get("osImage") or {})
 
 
 def asks_for_card(pod: Obj) -> bool:

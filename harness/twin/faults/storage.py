@@ -7,12 +7,14 @@ somebody puts a volume to a trial.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.resources import Obj
+from harness.twin.faults.consequences import ALL_TRIALS
 from harness.twin.faults.model import ALL_POOLS, Edit, Fault
-from harness.twin.faults.requests import MANAGER
+from harness.twin.faults.requests import MANAGER, both
 from harness.twin.world import drbd_verbs
 from harness.twin.world.drbd_resource import Resource
 from harness.twin.world.drbd_state import STANDALONE
@@ -31,14 +33,6 @@ PLACES = f"{DRIVER}/autoPlace"
 _SETTLED = 5.0  # seconds after a Node is Ready
 LATER_TRIALS = frozenset({"drbd-disk-loss", "drbd-io-policy", "drbd-quorum", "drbd-verify"})
 """Unknown where the trial of the link, or of a split, leaves a volume that is not in sync."""
-ALL_TRIALS = LATER_TRIALS | {
-    "drbd-failover",
-    "drbd-link-loss",
-    "drbd-outdated-refused",
-    "drbd-primary-loss",
-    "drbd-replica-loss",
-    "drbd-split-brain",
-}
 
 
 def spoilt(**change: object) -> Edit:
@@ -66,16 +60,20 @@ def _edit_class(world: World, write: Callable[[Obj], None]) -> None:
 
 
 def disks(change: Callable[[Resource, str], None]) -> Edit:
-    """Something is done to each worker's disk once the worker has opened it, on its host."""
-    return lambda world: world.storage_csi.on_disk.append(change)
+    """Something is done to each worker's disk once the worker has opened it, on its host.
 
-
-def both(*edits: Edit) -> Edit:
-    """Several edits at once."""
+    Once: a worker opens its disk anew where its host was off for a while.
+    """
 
     def edit(world: World) -> None:
-        for each in edits:
-            each(world)
+        done: set[str] = set()
+
+        def opened(resource: Resource, host: str) -> None:
+            if resource.name not in done:
+                done.add(resource.name)
+                change(resource, host)
+
+        world.storage_csi.on_disk.append(opened)
 
     return edit
 
@@ -134,6 +132,15 @@ def _forgetful(resource: Resource) -> None:
         replica.forgets_writes = True
 
 
+def _fail_without_quorum(world: World) -> None:
+    """Somebody set the option on LINSTOR's controller, from where it reaches every volume."""
+
+    def told(resource: Resource) -> None:
+        resource.settings = replace(resource.settings, on_no_quorum="io-error")
+
+    world.storage.on_created.append(told)
+
+
 def _cut_off_workers(world: World) -> None:
     """Soon after a worker is Ready, its host's replication network is gone."""
 
@@ -160,7 +167,7 @@ FAULTS = (
         "a trial had to resync stays so, and further trials have nothing in sync to begin with",
         wrong_diagnosis="the registry is slow",
         breaks=frozenset({"storage-ok", "drbd-outdated-refused"}),
-        blinds=ALL_TRIALS - {"drbd-outdated-refused", "drbd-failover"},
+        blinds=ALL_TRIALS - {"drbd-outdated-refused", "drbd-failover"} | {"disk-failover"},
         where=ALL_POOLS,
         edit=both(spoilt(stall=0.4), disks(_resync_last)),
         source="faults.md 54, that it stalls inferred",
@@ -172,7 +179,7 @@ FAULTS = (
         "stands still without an error; the Node is NotReady a minute and a half later",
         wrong_diagnosis="the guest hangs, or its kernel panicked",
         breaks=frozenset({"storage-ok"}),
-        blinds=ALL_TRIALS,
+        blinds=ALL_TRIALS | {"disk-failover"},
         where=ALL_POOLS,
         edit=_cut_off_workers,
         source="faults.md 55",
@@ -185,7 +192,7 @@ FAULTS = (
         "connect --discard-my-data changes nothing",
         wrong_diagnosis="UpToDate on both: all is well",
         breaks=frozenset({"storage-ok"}),
-        blinds=LATER_TRIALS,
+        blinds=LATER_TRIALS | {"disk-failover"},
         where=ALL_POOLS,
         edit=both(parameters(places="2", quorum="off"), spoilt(keeps_diverged=True), disks(_part)),
         source="lab/qemu_drbd.md, trap 1 (inferred for LINSTOR)",
@@ -196,6 +203,7 @@ FAULTS = (
         seen="Connected, Established, UpToDate/UpToDate, and out-of-sync:12",
         wrong_diagnosis="UpToDate/UpToDate means the same bytes",
         breaks=frozenset({"storage-ok"}),
+        blinds=frozenset({"disk-failover"}),
         where=ALL_POOLS,
         edit=disks(_differ),
         source="lab/qemu_drbd.md, trap 3",
@@ -206,6 +214,7 @@ FAULTS = (
         seen="two nodes, UpToDate and connected; the third does not know the resource",
         wrong_diagnosis="everything that is listed is UpToDate",
         breaks=frozenset({"storage-ok"}),
+        blinds=frozenset({"disk-failover"}),
         where=ALL_POOLS,
         edit=disks(_drop_last),
         source="objects.md section 8 (inferred)",
@@ -238,7 +247,7 @@ FAULTS = (
         seen="Connecting on both sides, for good, with the link healed",
         wrong_diagnosis="the link is still down",
         breaks=frozenset({"drbd-link-loss"}),
-        blinds=LATER_TRIALS | {"drbd-split-brain"},
+        blinds=LATER_TRIALS | {"drbd-split-brain", "disk-failover"},
         where=ALL_POOLS,
         edit=spoilt(stays_apart=True),
         source="inferred: a firewall that forgot the port",
@@ -282,5 +291,16 @@ FAULTS = (
         where=ALL_POOLS,
         edit=both(spoilt(local_only=True), parameters(no_data="io-error")),
         source="objects.md section 8: allowRemoteVolumeAccess (inferred)",
+    ),
+    Fault(
+        id="drbd-fails-without-quorum",
+        sentence="The class has I/O wait for a quorum, and the volumes' own option has it fail.",
+        seen="cut off from its peers, a Primary gives Input/output error; the worker's file system "
+        "is read-only from then on",
+        wrong_diagnosis="a broken disk",
+        breaks=frozenset({"drbd-io-policy", "drbd-quorum", "disk-failover"}),
+        where=ALL_POOLS,
+        edit=_fail_without_quorum,
+        source="objects.md section 8 (inferred)",
     ),
 )

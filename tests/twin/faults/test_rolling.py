@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from harness.twin.world.objects import APPS, BOOTSTRAP, CAPI, HELM
+import pytest
+
+from harness.twin.world import conditions
+from harness.twin.world.images import VANILLA
+from harness.twin.world.objects import APPS, BOOTSTRAP, CAPI, HELM, INFRA, deep
 
 SPACE = "tenant-hil"
 RELEASE = "kubernetes-nodes-lab-gpu"
@@ -57,3 +61,32 @@ def test_a_changed_list_is_refused_and_the_release_is_green(faulty: Make) -> Non
     assert ready[0]["status"] == "True" and templates(lab) == before
     said = "".join(line for lines in lab.world.hosts.logs.values() for line in lines)
     assert "TalosConfigTemplate.Spec is immutable" in said
+
+
+def templates_disk(lab: Any) -> str:
+    (template,) = lab.world.management.all(INFRA, "KubevirtMachineTemplate", SPACE)
+    path = ("spec", "template", "spec", "virtualMachineTemplate", "spec", "dataVolumeTemplates")
+    (disk,) = deep(template, *path)
+    return str(disk["spec"]["storage"]["resources"]["requests"]["storage"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("minor-talos-version", 'Talos version "v1.13" is not a vMAJOR.MINOR.PATCH release'),
+        ("accepted-not-applied", "Kubernetes v1.30 is not supported by Talos v1.13.6"),
+    ],
+)
+def test_an_edit_is_refused_and_the_machines_run_on(faulty: Make, fault: str, words: str) -> None:
+    lab = faulty(fault)
+    lab.pool(gpu="", schematic=VANILLA)
+    lab.until(lambda: lab.tenant.all("v1", "Node"), 900.0)
+    before = machines(lab)
+    lab.run(600.0)
+    release = lab.world.management.find(HELM, "HelmRelease", SPACE, RELEASE)
+    ready = conditions.find(release, "Ready")
+    assert ready["reason"] == "UpgradeFailed" and words in ready["message"]
+    pool = lab.world.management.find(APPS, "KubernetesNodes", SPACE, "lab-gpu")
+    asked = "30Gi" if fault == "accepted-not-applied" else None
+    assert pool["spec"].get("diskSize") == asked and templates_disk(lab) == "20Gi"
+    assert machines(lab) == before and lab.guest.running

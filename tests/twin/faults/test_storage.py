@@ -10,7 +10,8 @@ import pytest
 
 from harness.twin.faults import storage
 from harness.twin.faults.catalogue import FAULTS
-from harness.twin.world.drbd_verbs import Refused, primary
+from harness.twin.faults.consequences import ALL_TRIALS
+from harness.twin.world.drbd_verbs import Refused, invalidate, primary
 
 Make = Callable[[str], Any]
 
@@ -65,8 +66,16 @@ def ask(lab: Any, host: str, *argv: str) -> Any:
     return lab.world.exec("management", "cozy-linstor", name, "linstor-satellite", list(argv))
 
 
+def golden(lab: Any) -> set[str]:
+    """The resources of the platform's golden images, which are there from before the story."""
+    claims = lab.world.management.all("v1", "PersistentVolumeClaim", "cozy-public")
+    return {one["spec"]["volumeName"] for one in claims}
+
+
 def status(lab: Any, host: str) -> Any:
-    return json.loads(ask(lab, host, "drbdsetup", "status", "--json").stdout)
+    """What a host's kernel tells of every disk but the golden images'."""
+    told = json.loads(ask(lab, host, "drbdsetup", "status", "--json").stdout)
+    return [one for one in told if one["name"] not in golden(lab)]
 
 
 def test_a_resync_stalls(faulty_disk: Callable[[str], Any]) -> None:
@@ -135,8 +144,9 @@ def volume(lab: Any) -> Any:
     kind = lab.world.management.registry.by_kind("v1", "PersistentVolumeClaim")
     lab.world.management.create(kind, claim, namespace="tenant-hil")
     lab.run(10)
-    (resource,) = lab.world.storage.resources.values()
-    return resource
+    resources = lab.world.storage.resources
+    (name,) = resources.keys() - golden(lab)
+    return resources[name]
 
 
 def write(resource: Any, host: str) -> list[str]:
@@ -145,13 +155,17 @@ def write(resource: Any, host: str) -> list[str]:
     return outcome
 
 
-def test_a_write_is_lost(faulty: Make) -> None:
-    resource = volume(faulty("drbd-write-lost"))
+def test_a_write_is_lost_and_so_is_what_a_resync_brings(faulty: Make) -> None:
+    lab = faulty("drbd-write-lost")
+    resource = volume(lab)
     primary(resource, resource.on("hv-1"), (), "")
     assert write(resource, "hv-1") == [""]
     assert resource.on("hv-1").data.read(0, 1) == b"x"
     assert resource.on("hv-2").data.read(0, 1) == b"\0"
     assert not resource.on("hv-1").peers[1].out_of_sync
+    invalidate(resource, resource.on("hv-2"), (), "")
+    lab.until(lambda: resource.on("hv-2").disk == "UpToDate")
+    assert resource.on("hv-2").data.read(0, 1) == b"\0"
 
 
 def test_a_link_heals_and_nobody_connects(faulty: Make) -> None:
@@ -166,6 +180,14 @@ def test_a_link_heals_and_nobody_connects(faulty: Make) -> None:
     lab.world.storage.heal()
     lab.run(300)
     assert resource.on("hv-1").peers[1].connection == "Connecting"
+
+
+def test_a_disk_that_is_opened_anew_is_left_alone(faulty_disk: Callable[[str], Any]) -> None:
+    lab, resource, host = faulty_disk("drbd-replica-missing")
+    left = list(resource.running())
+    for hook in lab.world.storage_csi.on_disk:
+        hook(resource, host)
+    assert len(left) == 2 and list(resource.running()) == left
 
 
 def test_without_a_quorum_everybody_writes_on(faulty: Make) -> None:
@@ -217,4 +239,16 @@ def test_a_node_without_its_disk_fails_its_io(faulty: Make) -> None:
 def test_every_claim_about_a_volume_is_broken_by_some_fault() -> None:
     broken = {claim for fault in FAULTS.values() for claim in fault.breaks}
     # a split brain does not come about on three replicas with a quorum
-    assert (storage.ALL_TRIALS | {"storage-ok"}) - {"drbd-split-brain"} <= broken
+    assert (ALL_TRIALS | {"storage-ok"}) - {"drbd-split-brain"} <= broken
+
+
+def test_the_volumes_option_fails_what_the_class_suspends(faulty: Make) -> None:
+    lab = faulty("drbd-fails-without-quorum")
+    resource = volume(lab)
+    primary(resource, resource.on("hv-1"), (), "")
+    for other in ("hv-2", "hv-3"):
+        lab.world.storage.cut("hv-1", other, carrier=False)
+    lab.run(30)
+    assert write(resource, "hv-1") == ["Input/output error"]
+    klass = lab.world.management.find("storage.k8s.io/v1", "StorageClass", "", "replicated")
+    assert klass["parameters"][storage.QUORUM] == "suspend-io"
