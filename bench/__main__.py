@@ -13,6 +13,7 @@ COMMANDS = (
     "bench.execs",
     "bench.watching",
     "bench.waits",
+    "bench.clones",
 )
 
 if __name__ == "__main__":

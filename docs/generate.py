@@ -1,4 +1,4 @@
-"""Writes docs/claims.md and docs/faults.md from the catalogues: `python docs/generate.py`.
+"""Writes the pages that are made from catalogues (`PAGES`): `python docs/generate.py`.
 
 With ``--check`` nothing is written, and the exit status is 1 when a page is not current.
 """
@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from harness.claims.catalogue import Claim, load
+from harness.diagnose import runbook
+from harness.diagnose.causes.catalogue import CAUSES
+from harness.diagnose.symptoms import SYMPTOMS
 from harness.qemulab.faults.catalogue import FAULTS as IN_GUESTS
 from harness.qemulab.faults.catalogue import LEFT_OUT
 from harness.qemulab.faults.model import Fault as GuestFault
@@ -143,9 +146,15 @@ def scenarios_by_claim(folder: Path) -> dict[str, list[str]]:
     return found
 
 
+def diagnosis_page() -> str:
+    """The runbook, from the rules that `hil diagnose` goes by."""
+    return f"{MADE}\n\n{runbook.page(SYMPTOMS, CAUSES)}"
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "claims.md": lambda: claims_page(load(), FAULTS, IN_GUESTS),
     "faults.md": lambda: faults_page(FAULTS, IN_GUESTS),
+    "diagnosis.md": diagnosis_page,
 }
 
 

@@ -1,7 +1,8 @@
 """The `hil` command: thin, every verb calls one function elsewhere, imported when it is needed.
 
 Exit status: 0 all planned claims hold; 1 some do not; 2 the user's mistake; 3 the lab is unfit
-or the disk is; 5 nothing was planned; 70 an error inside the harness; 130 interrupted.
+or the disk is; 4 `hil diagnose` could not decide; 5 nothing was planned; 70 an error inside the
+harness; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from harness import fault_options
+from harness.diagnose import options as diagnose_options
 from harness.doctor import options as doctor_options
 from harness.qemulab import options as qemu_options
 from harness.report import options as report_options
@@ -105,6 +107,7 @@ def parser() -> argparse.ArgumentParser:
     _add_twin(verbs)
     qemu_options.add(verbs, _verb)
     report_options.add(verbs, _verb)
+    diagnose_options.add(verbs, _verb, TWIN_INVENTORY)
     doctor_options.add(verbs, _verb, TWIN_INVENTORY)
     _add_claims(verbs)
     fault_options.add_faults(verbs, _verb)
@@ -179,7 +182,8 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         type=_count,
         default=2,
         metavar="N",
-        help="pools to drive at once in the embedded lab (default 2; 0: one process)",
+        help="pools to drive at once in the embedded lab, or sets of the mini-lab's guests among "
+        "which scenarios are shared (default 2; 0: one process)",
     )
     run.add_argument(
         "--out",

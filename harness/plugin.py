@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 MARKS = (
     "claims(*ids): the claims of the catalogue that this scenario judges",
-    "xdist_group(name): scenarios that stay on one worker (set by the harness, one per pool)",
+    "xdist_group(name): scenarios that stay on one worker (by the harness: mostly one per pool)",
 )
 
 
@@ -78,7 +78,7 @@ def pytest_collection_modifyitems(
     state = _state(config)
     if state is None:
         return (yield)
-    hooks.select(session, items)
+    hooks.select(state, session, items)
     wanted = list(items)
     yield
     hooks.note_deselected(state, wanted, items)
@@ -148,6 +148,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     try:
         return (yield)
     except BaseException as cut:
+        state = _state(item.config)
+        if state is not None:
+            hooks.note_not_undone(state, cut)
         hooks.mark_interrupted(item, cut)
         raise
 

@@ -62,10 +62,10 @@ class Capabilities:
     ``modules`` whether it calls for kernel modules; ``replicas`` are the copies that DRBD keeps of
     its disks, 0 where it keeps none; ``console`` is a serial console; ``ssh`` is a hypervisor host
     that can be logged in to; ``disruptable`` is whether the lab lets anybody cut its machines'
-    links and switch them off, ``disruption`` whether this run may; ``clone`` is whether its disks are
-    clones of the platform's golden image, ``linstor`` whether LINSTOR's controller can be asked,
-    ``platform`` whether this run may edit the platform's catalogue; ``soak`` is whether the run's
-    lane lets a node grow old, ``lane`` its name, "" for none.
+    links and switch them off, ``disruption`` whether this run may; ``clone`` is whether its disks
+    are clones of the platform's golden image, ``linstor`` whether LINSTOR's controller can be
+    asked, ``platform`` whether this run may edit the platform's catalogue; ``soak`` is whether the
+    run's lane lets a node grow old, ``lane`` its name, "" for none.
     """
 
     lab: str

@@ -20,11 +20,19 @@ END_SHARD = "end"
 PASSED = "passed"
 NO_LAB = "lab unfit"
 """How a scenario ends whose lab could not be had, or was lost on the way."""
+OF_THE_LAB = ("golden-ready", "headroom")
+"""Claims about the lab and not the product: broken ones are why a pool is refused."""
 
 
-def shard_of(pool: str) -> str:
-    """The ledger's shard that a pool's scenarios write."""
-    return f"pool-{pool}"
+def shard_of(pool: str, hand: str = "") -> str:
+    """The ledger's shard that a pool's scenarios write; of guests, those of one pair of hands."""
+    return f"pool-{pool}.{hand}" if hand else f"pool-{pool}"
+
+
+def _shards_of(directory: RunDirectory, pool: str) -> list[str]:
+    """The shards of a pool: one, or one for each pair of hands that had guests of its own."""
+    several = sorted(path.stem for path in directory.shards.glob(f"{shard_of(pool, '*')}.jsonl"))
+    return several or [shard_of(pool)]
 
 
 def write_plan(directory: RunDirectory, plan: Plan, hardware: dict[str, str]) -> None:
@@ -48,7 +56,8 @@ def finish(directory: RunDirectory, plan: Plan, interrupted: str) -> LedgerView:
         for item in plan.planned:
             if item.key not in ended:
                 ledger.not_run(item.scenario, item.pool, item.claims, interrupted or NO_VERDICT)
-    merge(directory.path, [PLAN_SHARD, *(shard_of(p) for p in plan.pools()), END_SHARD])
+    pools = (shard for pool in plan.pools() for shard in _shards_of(directory, pool))
+    merge(directory.path, [PLAN_SHARD, *pools, END_SHARD])
     return read(directory.path)
 
 
@@ -56,7 +65,8 @@ def only_the_lab_failed(view: LedgerView) -> bool:
     """Whether nothing is wrong but that the lab, or a pool of it, could not be had."""
     summary = summarise(view)
     if summary.unreadable or any(
-        row.outcome in (Standing.BROKEN, Standing.NOT_RUN) for row in summary.rows
+        row.outcome in (Standing.BROKEN, Standing.NOT_RUN) and row.claim not in OF_THE_LAB
+        for row in summary.rows
     ):
         return False
     ends = {(r.text("scenario"), r.text("pool")): r.text("outcome") for r in view.of("end")}

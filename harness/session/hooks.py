@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 
 from harness.bringup.errors import PoolNotReady, TakeDownIncomplete
+from harness.bringup.headroom import NoHeadroom
+from harness.bringup.preflight import NoGolden
 from harness.claims.catalogue import Claim, UnknownClaim
 from harness.claims.catalogue import get as claim_of
 from harness.clock import ClockStuck
+from harness.judge.goldens import golden_ready
+from harness.judge.headroom import headroom
 from harness.judge.verdict import Outcome, Verdict
 from harness.reach.errors import LabError, LeaseLost, Unreachable
 from harness.session.finish import NO_LAB, PASSED
@@ -70,15 +74,19 @@ def pools_for(state: RunState, metafunc: pytest.Metafunc) -> list[Any]:
     return fit or [NO_POOL]
 
 
-def select(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Keep what is planned somewhere, and put each pool's scenarios into one xdist group."""
+def select(state: RunState, session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Keep what is planned somewhere, and put each pool's scenarios into one xdist group.
+
+    A scenario on guests is a group of its own: each process that takes one has its own guests.
+    """
+    shared = state.choice.inventory.kind != "qemu"
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     for item in items:
         pool = _pool_of(item)
         (kept if pool and pool != NO_POOL else dropped).append(item)
     for item in kept:
-        item.add_marker(pytest.mark.xdist_group(_pool_of(item)))
+        item.add_marker(pytest.mark.xdist_group(_pool_of(item) if shared else item.name))
     session.config.hook.pytest_deselected(items=dropped)
     items[:] = kept
 
@@ -90,14 +98,15 @@ def note_deselected(state: RunState, wanted: list[pytest.Item], kept: list[pytes
 
 
 def put_in_order(state: RunState, items: list[pytest.Item]) -> None:
-    """Pool by pool, as the inventory lists them; this order is the plan.
+    """Pool by pool, as the inventory lists them, and as they are written; this order is the plan.
 
     Whatever waits for a window to pass comes late in its pool: all else runs meanwhile. Only what
-    breaks its machines comes after that.
+    breaks machines comes after that, and what breaks the workers' own last. Pytest itself would put
+    scenarios first that are asked of one pool alone, minutes before anybody looks at its workers.
     """
     _refuse_ungrouped(state.config, items)
     order = list(state.choice.pools)
-    items.sort(key=lambda item: (order.index(_pool_of(item)), _lateness(item)))
+    items.sort(key=lambda item: (order.index(_pool_of(item)), _lateness(item), _written_at(item)))
     for item in items:
         pool = _pool_of(item)
         declared = [claim.id for claim in _claims(item)]
@@ -109,7 +118,14 @@ def put_in_order(state: RunState, items: list[pytest.Item]) -> None:
 
 def _lateness(item: pytest.Item) -> int:
     needs = {need for claim in _claims(item) for need in claim.needs}
-    return 2 if "disruption" in needs else int("soak" in needs)
+    if "disruption" in needs:
+        return 3 if "shell" in needs else 2
+    return int("soak" in needs)
+
+
+def _written_at(item: pytest.Item) -> tuple[str, int]:
+    path, line, _ = item.location
+    return path, line or 0
 
 
 def _refuse_ungrouped(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -139,7 +155,8 @@ def recorder_of(item: pytest.Item) -> Recorder | None:
 def stoppages_are_unknown(recorder: Recorder) -> Iterator[None]:
     """What stops a scenario leaves its claims unknown, with the reason; a bug stays a bug."""
     try:
-        yield
+        with _interrupts_go_on():
+            yield
     except (PoolNotReady, LabError, ClockStuck) as stopped:
         # what was judged otherwise before the lab went stays the scenario's own failure
         lost = isinstance(stopped, (Unreachable, LeaseLost))
@@ -150,6 +167,22 @@ def stoppages_are_unknown(recorder: Recorder) -> Iterator[None]:
     except (Exception, pytest.fail.Exception) as bug:
         recorder.unknown(f"the harness failed: {type(bug).__name__}: {bug}")
         raise
+
+
+@contextmanager
+def _interrupts_go_on() -> Iterator[None]:
+    """What fails while an interrupted scenario undoes its own must not hide that the run is to end:
+    the interrupt goes on, with what failed as its cause.
+    """
+    try:
+        yield
+    except Exception as failed:
+        before = failed.__context__
+        while before is not None and not isinstance(before, KeyboardInterrupt):
+            before = before.__context__
+        if before is None:
+            raise
+        raise KeyboardInterrupt(str(failed)) from failed
 
 
 def renew_pool(item: pytest.Item) -> None:
@@ -172,9 +205,19 @@ def note_phase(
     if report.failed:
         item.stash.setdefault(_failed_key, _failure(recorder, report, call))
     if report.when == "setup" and report.failed and call.excinfo is not None:
+        _note_refusal(recorder, call.excinfo.value)
         recorder.unknown(f"its pool could not be had: {call.excinfo.value}")
     if report.when == "teardown":
         recorder.end(item.stash.get(_failed_key, PASSED))
+
+
+def _note_refusal(recorder: Recorder, why: BaseException) -> None:
+    """What was measured of a pool that was refused is the verdict of a claim."""
+    subject = f"pool {recorder.planned.pool}"
+    if isinstance(why, NoHeadroom):
+        recorder.refused(headroom(why.measured, subject))
+    if isinstance(why, NoGolden):
+        recorder.refused(golden_ready(why.golden, why.wanted, subject))
 
 
 def _failure(recorder: Recorder, report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
@@ -199,16 +242,26 @@ def is_told(report: pytest.TestReport) -> bool:
 
 def let_go(state: RunState) -> None:
     """Take down what an interrupted run still holds; what stays is written down and told."""
-    name = state.pools.held
+    name, left = state.pools.held, list(state.not_undone)
     try:
         state.pools.release()
     except (TakeDownIncomplete, *Unavailable) as stays:
-        state.left_behind = f"pool {name} may still be there: {stays}"
+        left.append(f"pool {name} may still be there: {stays}")
     except KeyboardInterrupt:
-        state.left_behind = f"pool {name} is left standing, as was asked"
+        left.append(f"pool {name} is left standing, as was asked")
+    state.left_behind = "; ".join(left)
     if state.left_behind:
         state.shard(name).note("take-down", state.left_behind, at=state.pools.now(name))
         state.say(state.pools.now(name), state.left_behind)
+
+
+def note_not_undone(state: RunState, cut: BaseException) -> None:
+    """Keep what an interrupted scenario could not undo: why it failed, and notes on the interrupt
+    that broke it off.
+    """
+    if isinstance(cut, KeyboardInterrupt):
+        told = [str(cut.__cause__)] if isinstance(cut.__cause__, Exception) else []
+        state.not_undone += [*told, *getattr(cut, "__notes__", [])]
 
 
 def mark_interrupted(item: pytest.Item, cut: BaseException) -> None:

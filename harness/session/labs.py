@@ -13,7 +13,7 @@ from harness.bringup.connect import ConnectedLab, Reachable, connect, reachable
 from harness.bringup.terms import Terms
 from harness.clock import Clock, WallClock
 from harness.facts.poolstate import PoolState
-from harness.inventory.models import Host, Lab
+from harness.inventory.models import Host, Lab, Linstor
 from harness.inventory.secrets import SecretRef
 from harness.reach.errors import LabError
 from harness.twin.process import Endpoint, TwinLink, TwinPower, TwinProcess
@@ -34,7 +34,9 @@ class LabChoice:
     """How a run reaches its lab. ``attach`` is the directory of a twin that is already up.
 
     ``soak`` is the lane's window in seconds, 0 for none; ``save``: standing pools' states are to
-    be recorded; ``against`` are those that an earlier run recorded.
+    be recorded; ``against`` are those that an earlier run recorded; ``pools`` are all that the run
+    drives; ``hand`` is which of several processes this is that have guests of a set each, "" for
+    the only one.
     """
 
     inventory: Lab
@@ -46,10 +48,14 @@ class LabChoice:
     soak: float = 0.0
     save: bool = False
     against: Mapping[str, PoolState] = field(default_factory=dict)
+    pools: tuple[str, ...] = ()
+    hand: str = ""
 
     def terms(self, pool: str) -> Terms:
         """What the run asks of a pool beside what the inventory says."""
-        terms = Terms(self.soak, save=self.save, recorded=self.against.get(pool))
+        # in the embedded lab each pool has a storage of its own
+        beside = () if self.embedded else self.pools
+        terms = Terms(self.soak, save=self.save, recorded=self.against.get(pool), beside=beside)
         if self.inventory.kind != "qemu":
             return terms
         return replace(terms, limit=self.inventory.guests[pool].boot_limit.seconds)
@@ -90,7 +96,8 @@ class LabChoice:
             mini.rollback()
         else:
             asked = self.inventory.guests[pool]
-            mini = MiniLab.start(self.directory / "qemu" / pool, wants(asked), say=say)
+            own = f"{pool}.{self.hand}" if self.hand else pool
+            mini = MiniLab.start(self.directory / "qemu" / own, wants(asked), say=say)
         lab = GuestLab(
             self.inventory, clock, mini, self.run_id, tuple(self.faults), partial(plant, mini)
         )
@@ -141,7 +148,11 @@ class LabChoice:
         from harness.qemulab.lab import MiniLab
 
         if self.attach is not None:
-            MiniLab.attach(self.attach).close()
+            from harness.session.minilab import wants
+
+            mini = MiniLab.attach(self.attach)
+            for pool in self.pools:
+                mini.refuse_other_than(wants(self.inventory.guests[pool]))
         else:
             check_installed()
 
@@ -170,7 +181,7 @@ def _way(endpoint: Endpoint) -> Reachable:
 
 
 def _with_hosts(inventory: Lab, twin: Endpoint) -> Lab:
-    """The inventory with a twin's hypervisors: where they answer is known once it runs."""
+    """The inventory with a twin's hypervisors and LINSTOR, whose addresses it says once it runs."""
     hosts = tuple(
         Host(
             name=name,
@@ -182,4 +193,13 @@ def _with_hosts(inventory: Lab, twin: Endpoint) -> Lab:
         )
         for name, access in twin.hosts.items()
     )
-    return inventory.model_copy(update={"hosts": hosts})
+    linstor = _linstor(twin) if twin.linstor is not None else inventory.linstor
+    return inventory.model_copy(update={"hosts": hosts, "linstor": linstor})
+
+
+def _linstor(twin: Endpoint) -> Linstor:
+    named = twin.linstor
+    assert named is not None, "asked only of a twin that has it"
+    files = (named.ca, named.certificate, named.key)
+    ca, certificate, key = (SecretRef(file=str(path.resolve())) for path in files)
+    return Linstor(url=named.url, ca=ca, certificate=certificate, key=key)

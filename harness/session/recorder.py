@@ -69,6 +69,11 @@ class Recorder:
         for claim in self.planned.claims:
             self(Verdict(claim, f"pool {self.planned.pool}", Outcome.UNKNOWN, because))
 
+    def refused(self, verdict: Verdict) -> None:
+        """Why its pool was refused, where the scenario judges that very claim."""
+        if verdict.claim in self._declared:
+            self(verdict)
+
     def check(self) -> None:
         """Raise unless every planned claim was judged and holds."""
         unjudged = self.unjudged()

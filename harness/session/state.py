@@ -64,6 +64,8 @@ class RunState:
     """What became of the states that were to be recorded, a sentence."""
     left_behind: str = ""
     """What could not be taken down at the end, a sentence."""
+    not_undone: list[str] = field(default_factory=list)
+    """What an interrupted scenario could not undo, a sentence each."""
     _shards: dict[str, Shard] = field(default_factory=dict)
     pools: Pools = field(init=False)
 
@@ -74,6 +76,14 @@ class RunState:
     def interrupted(self) -> bool:
         """Whether somebody cut the run short; pytest "interrupts" itself for other reasons too."""
         return self.interrupts.arrived > 0
+
+    @property
+    def hand(self) -> str:
+        """Which of several processes this is that drive guests of one set side by side, each some
+        of its own; "" where a pool is one process's.
+        """
+        worker: str = getattr(self.config, "workerinput", {}).get("workerid", "")
+        return worker if self.choice.inventory.kind == "qemu" else ""
 
     @staticmethod
     def begin(config: pytest.Config, root: Path) -> RunState:
@@ -127,6 +137,8 @@ class RunState:
             self.choice.soak,
             options.save_state is not None,
             self.choice.against or {},
+            tuple(self.choice.pools),
+            self.hand,
         )
 
     def say(self, at: float, text: str) -> None:
@@ -141,7 +153,7 @@ class RunState:
     def shard(self, pool: str) -> Shard:
         """The part of the ledger that a pool's scenarios write."""
         if pool not in self._shards:
-            name = finish.shard_of(pool)
+            name = finish.shard_of(pool, self.hand)
             self._shards[pool] = Shard(self.directory.path, name, self.refusals)
         return self._shards[pool]
 

@@ -18,7 +18,7 @@ def generate() -> dict[str, Any]:
     return runpy.run_path(str(DOCS / "generate.py"))
 
 
-@pytest.mark.parametrize("name", ["claims.md", "faults.md"])
+@pytest.mark.parametrize("name", ["claims.md", "faults.md", "diagnosis.md"])
 def test_the_page_is_current(generate: dict[str, Any], name: str) -> None:
     made = generate["PAGES"][name]()
     assert (DOCS / name).read_text(encoding="utf-8") == made, "run python docs/generate.py"

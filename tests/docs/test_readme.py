@@ -17,7 +17,8 @@ README = Page(ROOT / "README.md")
 
 
 def commands(page: Page) -> list[list[str]]:
-    lines = [line for block in code(page.text, "") for line in block.splitlines()]
+    blocks = (block.replace("\\\n", " ") for block in code(page.text, ""))
+    lines = [line for block in blocks for line in block.splitlines()]
     return [shlex.split(line, comments=True) for line in lines if line.startswith("hil ")]
 
 

@@ -37,6 +37,15 @@ def test_the_nightly_lane_has_drbd_and_no_card() -> None:
     assert pools_for(lab, parse_needs(["gpu"])) == ()
 
 
+def test_the_lane_in_front_of_a_merge_clones_nothing() -> None:
+    lab = load(SHIPPED / "gate-containers.yaml")
+    for need in ("clone", "storage=drbd", "linstor", "platform", "disruption", "gpu", "soak"):
+        assert pools_for(lab, parse_needs([need])) == (), need
+    nightly = load(SHIPPED / "nightly-qemu-drbd.yaml")
+    assert pools_for(nightly, parse_needs(["clone", "storage=quorum", "linstor"])) == ("cloned",)
+    assert nightly.lanes["nightly"].platform
+
+
 def test_each_hardware_lab_has_its_card() -> None:
     for card in ("l40s", "gb202"):
         lab = load(SHIPPED / f"lab-{card}.yaml")

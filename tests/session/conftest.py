@@ -12,12 +12,22 @@ from typing import Any
 
 import pytest
 
+from harness.claims.catalogue import load as load_claims
 from harness.clock import WallClock
+from harness.session.choice import choose
 
 ROOT = Path(__file__).resolve().parents[2]
 TWIN = ROOT / "inventory" / "twin.yaml"
 HIL = (sys.executable, "-m", "harness.cli")
 PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
+
+
+def asked(pool: str, lane: str = "") -> int:
+    """How many claims of the catalogue a pool of the twin is asked; each has a scenario there."""
+    choice = choose(TWIN, lane, [pool], [], None)
+    return sum(not choice.missing([claim], pool) for claim in load_claims().values())
+
+
 LIMIT = 100.0  # seconds that a run may take before it counts as hanging
 
 

@@ -17,6 +17,7 @@ from harness.reach.access import client_from_file
 from harness.reach.kube import Kube
 from harness.reach.lease import PoolLease
 from harness.session.interrupts import ANSWER, Interrupts
+from tests.session.conftest import asked
 
 Run = Callable[..., Any]
 HIL = (sys.executable, "-m", "harness.cli")
@@ -107,6 +108,43 @@ def test_a_run_of_one_process(own: Run, tmp_path: Path, gone: Any, kill: str) ->
     assert all(gone(int(pid)) for pid in (tmp_path / "pids").read_text().split())
 
 
+UNDOING = """
+from harness.bringup.errors import TakeDownIncomplete
+from harness.reach.errors import LabError
+
+@pytest.mark.claims("spec-read-back")
+def test_cut(pool, record):
+    note("test_cut", pool)
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        {undoing}
+"""
+
+
+@pytest.mark.parametrize(
+    ("undoing", "said"),
+    [
+        ("raise LabError('take it out', '503', 'wait')", "tried to take it out, saw 503: wait"),
+        ("raise TakeDownIncomplete('a golden stays')", "a golden stays"),
+        ("sys.exc_info()[1].add_note('look at the Package')", "look at the Package"),
+    ],
+)
+def test_what_an_interrupted_scenario_cannot_undo_is_told(
+    own: Run, tmp_path: Path, undoing: str, said: str
+) -> None:
+    """And is no reason to go on with the next scenario."""
+    ended = own(HEAD + UNDOING.format(undoing=undoing) + TAIL, "--pool", "plain")
+    assert ended.status == 130, ended.said
+    run = tmp_path / "out" / "own"
+    assert_told(run, "the run was interrupted")
+    assert "test_last" not in (tmp_path / "begun").read_text()
+    texts = [r["text"] for r in records(run, "note")]
+    assert texts[-2:] == ["pool plain is gone", said]
+    assert said in ended.said
+    assert "Traceback" not in ended.said
+
+
 def test_ctrl_c_with_workers(own: Run, tmp_path: Path, gone: Any) -> None:
     group = scenarios("killpg(os.getpgrp(), signal.SIGINT)")
     ended = own(group, "--pool", "gpu-l40s", "--pool", "plain", *WORKERS)
@@ -164,11 +202,11 @@ def test_ctrl_c_while_an_attached_twin_brings_a_pool_up(
     run.hear("asking for pool")
     run.interrupt(signal.SIGINT, group=True)
     ended = run.end()
-    ended.assert_sentence(130, "Claims: 7 not run")
+    ended.assert_sentence(130, f"Claims: {asked('plain')} not run")
     # it is told that it asks before the API is asked
     assert re.search(r"pool plain (is gone|was not made)", ended.err)
     assert_as_it_was(kube)
-    assert len(records(tmp_path / "cut", "not-run")) == 7
+    assert len(records(tmp_path / "cut", "not-run")) == asked("plain")
     assert (tmp_path / "cut" / "signoff.html").is_file()
 
 
@@ -195,7 +233,7 @@ def test_a_pool_that_another_run_holds(
         )
     finally:
         lease.release()
-    ended.assert_sentence(3, "Claims: 7 unknown")
+    ended.assert_sentence(3, f"Claims: {asked('plain')} unknown")
     assert "saw it held by run-of-somebody since 2026-01-01" in " ".join(ended.out.split())
     assert kube.list(*NODES) == []
     verdicts = records(tmp_path / "n", "verdict")

@@ -16,6 +16,7 @@ import trustme
 import yaml
 
 from harness import cli
+from tests.session.conftest import asked
 
 ROOT = Path(__file__).resolve().parents[2]
 Run = Callable[..., Any]
@@ -117,7 +118,17 @@ def test_a_working_directory_that_cannot_be_written(hil: Run, tmp_path: Path) ->
     refused = hil("run", "--pool", "plain", cwd=Path("/proc"))
     refused.assert_sentence(2, "hil: --out /proc/reports/out: cannot write there")
     planned = hil("run", "--pool", "plain", "--plan", cwd=Path("/proc"))
-    planned.assert_sentence(0, "7 scenarios on 1 pool; nothing was run")
+    planned.assert_sentence(0, f"{asked('plain')} scenarios on 1 pool; nothing was run")
+
+
+def test_scenarios_come_as_they_are_written_and_those_on_workers_themselves_last(hil: Run) -> None:
+    """Pytest alone would put those first that only one of the pools is asked."""
+    pools = ("--pool", "plain", "--pool", "cloned")
+    planned = hil("run", "--lane", "everything", *pools, "--plan")
+    of_cloned = planned.out.partition("pool cloned")[2]
+    places = [of_cloned.index(f"claims  {one}") for one in ("addons-up", "golden-ready", "uptime")]
+    places += [of_cloned.index(f"claims  {one}") for one in ("drbd-quorum", "disk-failover")]
+    assert places == sorted(places)
 
 
 # --- labs that are unfit
@@ -261,15 +272,15 @@ def test_the_plan_of_a_lane_that_leaves_claims_out(hil: Run, here: Path) -> None
     ended = hil("run", "--plan", "--lab", lab, "--lane", "few", "--out", here / "out")
     ended.assert_sentence(0, "lab twin, lane few", "pool plain: 2 workers, no GPU")
     assert ended.err == ""
-    asked, _, rest = ended.out.partition("not to be established here:")
-    assert "node-joins" not in asked
-    assert "claims  render-no-kernel-block" in asked
-    assert "needs   kubernetes, no-gpu" in asked
+    told, _, rest = ended.out.partition("not to be established here:")
+    assert "node-joins" not in told
+    assert "claims  render-no-kernel-block" in told
+    assert "needs   kubernetes, no-gpu" in told
     lacking, _, left_out = rest.partition("not asked by this run: ")
     assert "passthrough, driver-sees-gpu" in lacking
     assert "has no GPU, and one is needed" in lacking
     assert left_out.splitlines()[0] == "node-joins, schematic-consistent"
-    assert "5 scenarios on 1 pool; nothing was run" in ended.out
+    assert f"{asked('plain') - 2} scenarios on 1 pool; nothing was run" in ended.out
     assert "not asked: unchanged-since: no recorded state was given" in ended.out
     assert "lane few of lab twin has no soak, so no node grows old enough" in ended.out
     assert not (here / "out").exists()

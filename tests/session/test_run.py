@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.session.conftest import asked
+
 Run = Callable[..., Any]
+
+
+MANY = asked("gpu-l40s", "hardware") + asked("plain", "hardware")
 
 
 @pytest.fixture(scope="session")
@@ -42,14 +47,14 @@ def test_everything_holds(parallel: Any, out: Path) -> None:
     kept = records(out / "parallel")
     planned = [r for r in kept if r["record"] == "planned"]
     ended = [r for r in kept if r["record"] == "end"]
-    assert len(planned) == len(ended) == 37
+    assert len(planned) == len(ended) == MANY
     assert {r["outcome"] for r in ended} == {"passed"}
     assert json.loads((out / "parallel" / "run.json").read_text())["exit"] == 0
 
 
 def test_the_table_is_all_that_standard_output_holds(parallel: Any, out: Path) -> None:
     assert parallel.out == (out / "parallel" / "summary.txt").read_text()
-    assert "37 planned, 37 reported, 0 missing" in parallel.out
+    assert f"{MANY} planned, {MANY} reported, 0 missing" in parallel.out
     assert "Substrate: simulated (no machine of this lab was real)" in parallel.out
 
 
@@ -57,7 +62,7 @@ def test_allure_says_on_what_each_scenario_ran(parallel: Any, out: Path) -> None
     folder = out / "parallel" / "allure-results"
     results = [json.loads(path.read_text()) for path in folder.glob("*-result.json")]
     wanted = {"name": "substrate", "value": "simulated"}
-    assert len(results) == 37 and all(wanted in one["labels"] for one in results)
+    assert len(results) == MANY and all(wanted in one["labels"] for one in results)
     assert "substrate=simulated\n" in (folder / "environment.properties").read_text()
 
 
@@ -97,7 +102,7 @@ def test_what_waits_for_the_window_comes_last_of_its_pool(out: Path, parallel: A
 
 def test_progress_tells_of_each_pool_with_the_labs_time(parallel: Any) -> None:
     lines = parallel.err.splitlines()
-    assert lines[0].startswith("run parallel: 37 scenarios on 2 pools of lab twin")
+    assert lines[0].startswith(f"run parallel: {MANY} scenarios on 2 pools of lab twin")
     for pool in ("gpu-l40s", "plain"):
         assert any(re.fullmatch(rf"00:00:00Z  asking for pool {pool}: .*", x) for x in lines)
         assert any(re.fullmatch(rf"01:3\d:\d\dZ  pool {pool} is gone", x) for x in lines)
@@ -115,7 +120,7 @@ def test_one_seed_gives_one_ledger_however_it_is_run(
 
 def test_plain_pytest_prints_the_table_too(by_pytest: Any, out: Path) -> None:
     assert (out / "by-pytest" / "summary.txt").read_text() in by_pytest.out
-    assert "37 passed" in by_pytest.out
+    assert f"{MANY} passed" in by_pytest.out
 
 
 def test_quiet_prints_the_table_only_and_another_seed_another_ledger(
@@ -139,7 +144,7 @@ def test_no_twin_is_left(parallel: Any, by_pytest: Any, out: Path) -> None:
 
 def test_allure_has_every_scenario_as_passed(parallel: Any, out: Path) -> None:
     found = [json.loads(p.read_text()) for p in (out / "parallel").glob("*/*-result.json")]
-    assert len(found) == 37
+    assert len(found) == MANY
     assert {result["status"] for result in found} == {"passed"}
 
 
