@@ -7,6 +7,7 @@ tenant's namespace (clone_path.md section 4).
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.access import GROUP
@@ -37,8 +38,7 @@ def strategy(name: str) -> Edit:
     return lambda world: _write(world, (CDI, "CDI", "", "cdi"), write)
 
 
-def _write(world: World, which: tuple[str, str, str, str], change: object) -> None:
-    assert callable(change)
+def _write(world: World, which: tuple[str, str, str, str], change: Callable[[Obj], None]) -> None:
     world.management.edit(*which, change, manager=MANAGER)
 
 
