@@ -191,8 +191,8 @@ FAULTS = (
         seen="StandAlone on both sides with UpToDate each, and Split-Brain in the kernel's log; "
         "connect --discard-my-data changes nothing",
         wrong_diagnosis="UpToDate on both: all is well",
-        breaks=frozenset({"storage-ok"}),
-        blinds=LATER_TRIALS | {"disk-failover"},
+        breaks=frozenset({"storage-ok", "drbd-io-policy", "drbd-quorum"}),
+        blinds=frozenset({"disk-failover"}),
         where=ALL_POOLS,
         edit=both(parameters(places="2", quorum="off"), spoilt(keeps_diverged=True), disks(_part)),
         source="lab/qemu_drbd.md, trap 1 (inferred for LINSTOR)",
@@ -203,7 +203,6 @@ FAULTS = (
         seen="Connected, Established, UpToDate/UpToDate, and out-of-sync:12",
         wrong_diagnosis="UpToDate/UpToDate means the same bytes",
         breaks=frozenset({"storage-ok"}),
-        blinds=frozenset({"disk-failover"}),
         where=ALL_POOLS,
         edit=disks(_differ),
         source="lab/qemu_drbd.md, trap 3",
