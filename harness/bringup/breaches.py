@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from harness.bringup.scratch_pools import Variant
 from harness.facts.applied import Allowed
 from harness.facts.fact import Origin, Unread
+from harness.facts.goldenname import name_of_golden
 from harness.facts.quantity import bytes_of
 from harness.inventory.naming import is_trial_name
 
@@ -87,7 +88,7 @@ def golden_breaches(
     ``default`` is what an empty class stands for ("" if unknown), ``classes`` are the cluster's.
     """
     version = pool.request.talos_version
-    absent = f"talos-worker-{NO_SCHEMATIC}-{version}"
+    absent = name_of_golden(NO_SCHEMATIC, version)
     missing = _wrong("R5", _builtin(schematicID=NO_SCHEMATIC, version=version), absent)
     never = [_untried(pool, row, _NOT_OURS) for row in ("R6", "R7")]
     if isinstance(golden, Unread):

@@ -18,7 +18,6 @@ from harness.bringup.scratch_pools import ScratchPools, Variant, await_warning, 
 from harness.facts import catalogue as facts
 from harness.facts.applied import Allowed
 from harness.facts.catalogue import (
-    GOLDENS,
     CatalogueRelease,
     Dropped,
     Entry,
@@ -27,6 +26,7 @@ from harness.facts.catalogue import (
     Imported,
 )
 from harness.facts.fact import Origin, Unread
+from harness.facts.goldenname import GOLDENS, PREFIX
 from harness.facts.objects import condition, listed, name_of, text_at, uid_of
 from harness.facts.refusals import RefusalTrial, refusal_trial, refused_by_api, standing
 from harness.facts.trials import as_json
@@ -412,7 +412,7 @@ class OpenCatalogue:
     def _standing(self) -> dict[str, str]:
         """Every golden by name, with its UID and a digest of its spec."""
         found = self.pool.lab.management.list(DATA_VOLUMES, "DataVolume", GOLDENS)
-        return standing(one for one in found if name_of(one).startswith("talos-worker-"))
+        return standing(one for one in found if name_of(one).startswith(PREFIX))
 
     def _golden(self, name: str) -> GoldenVolume | Unread:
         kube = self.pool.lab.management

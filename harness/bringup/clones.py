@@ -14,7 +14,6 @@ from harness.bringup.errors import PoolNotReady
 from harness.facts import chain
 from harness.facts.clonehelpers import APP_LABEL, CdiPods, CloneLeftovers, Disk, cdi_pods, leftovers
 from harness.facts.clones import (
-    GOLDEN_NAMESPACE,
     DiskHistory,
     DiskRefused,
     DiskSource,
@@ -32,6 +31,7 @@ from harness.facts.diskclaims import (
     migration,
 )
 from harness.facts.fact import Origin, Unread
+from harness.facts.goldenname import GOLDENS
 from harness.facts.goldens import Golden, GoldenAbsent, golden
 from harness.facts.guestdisk import GuestDisk
 from harness.facts.joining import Stage
@@ -78,7 +78,7 @@ class WatchedDisks:
         tenant = lab.inventory.tenant.namespace
         wanted = [("tenant", kind, tenant, "") for kind in _TENANT]
         if lab.inventory.pools[pool].os_image == "builtin":
-            wanted += [("golden", kind, GOLDEN_NAMESPACE, "") for kind in KINDS]
+            wanted += [("golden", kind, GOLDENS, "") for kind in KINDS]
             wanted.append(("anywhere", "pods", "", APP_LABEL))
         feeds = {
             (place, kind): _feed(lab, kind, namespace, labels)
@@ -97,7 +97,7 @@ class WatchedDisks:
 
 _PLACES = {
     "tenant": "the tenant's namespace",
-    "golden": GOLDEN_NAMESPACE,
+    "golden": GOLDENS,
     "anywhere": "all namespaces",
 }
 
@@ -282,7 +282,7 @@ class WorkerDisk:
             (KINDS[kind][1], watched.seen("golden", kind)) for kind in ("claims", "pods", "sources")
         ]
         version, kind = _SNAPSHOTS
-        snapshots = observe.listed_once(self._kube, version, kind, GOLDEN_NAMESPACE, at=self._now())
+        snapshots = observe.listed_once(self._kube, version, kind, GOLDENS, at=self._now())
         return leftovers(
             self._disk(), [*kinds, (kind, snapshots)], at=self._now(), cluster=self._cluster
         )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from harness.bringup.connect import ConnectedLab
 from harness.bringup.linstor import linstor_of
 from harness.facts.fact import Origin
+from harness.facts.goldenname import name_of_golden
 from harness.facts.headroom import Headroom, PoolDemand, on_a_node
 from harness.facts.reckoning import reckon
 from harness.observe import headroom as observe
@@ -83,7 +84,7 @@ def _demand(lab: ConnectedLab, name: str) -> PoolDemand:
     """What a pool is going to take; its workers are as many at least as at most (its manifest)."""
     inventory, place = lab.inventory, lab.inventory.tenant
     asked, clones = inventory.pools[name], inventory.pools[name].os_image == "builtin"
-    golden = f"talos-worker-{inventory.schematic_of(name).id}-{asked.talos_version}"
+    golden = name_of_golden(inventory.schematic_of(name).id, asked.talos_version)
     told = {"pool": name, "diskSize": str(asked.disk_size), "replicas": asked.replicas}
     return PoolDemand(
         Origin(lab.clock.now(), f"inventory pool {name}", json.dumps(told)),

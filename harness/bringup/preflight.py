@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from harness.bringup.pool import HeldPool
 from harness.facts.clones import WantedDisk
+from harness.facts.goldenname import GOLDENS
 from harness.facts.goldens import Golden, GoldenAbsent
 from harness.facts.objects import name_of
 from harness.reach.errors import ApiRefused, LabError
@@ -69,7 +70,7 @@ def _golden(held: HeldPool, log: Log) -> None:
         raise NoGolden(
             f"find golden image {found.golden}, which pool {held.name} of the inventory is to be "
             "cloned from",
-            f"no DataVolume and no PVC of that name in cozy-public; there is {_list(found.others)}",
+            f"no DataVolume and no PVC of that name in {GOLDENS}; there is {_list(found.others)}",
             "add the image to the platform's catalogue (package "
             "cozystack.kubernetes-worker-image), or let the pool download it (osImage: factory)",
             golden=found,

@@ -20,10 +20,11 @@ from harness.bringup.breaches import (
 )
 from harness.bringup.rolls import SETTLE
 from harness.bringup.scratch_pools import Made, ScratchPools, Variant, await_warning
-from harness.facts.access import GOLDENS, AccessAnswer, CloneBinding, clone_questions
+from harness.facts.access import AccessAnswer, CloneBinding, clone_questions
 from harness.facts.applied import Allowed, AppliedPool
 from harness.facts.defaultclass import default_class
 from harness.facts.fact import Origin, Unread
+from harness.facts.goldenname import GOLDENS, name_of_golden
 from harness.facts.objects import mapped, name_of, text_at
 from harness.facts.refusals import RefusalTrial, refused_by_api
 from harness.facts.surroundings import Surroundings
@@ -171,7 +172,7 @@ class Refusals:
 
     def golden_named(self, schematic: str, version: str) -> Golden | Unread:
         """A golden by schematic and version; its class is its claim's where it names none."""
-        kube, name = self.pool.lab.management, f"talos-worker-{schematic}-{version}"
+        kube, name = self.pool.lab.management, name_of_golden(schematic, version)
         found = kube.get(DATA_VOLUMES, "DataVolume", GOLDENS, name)
         claim = kube.get("v1", "PersistentVolumeClaim", GOLDENS, name)
         if found is None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.diagnose.case import MANAGEMENT, TENANT, Case, Kind, Listing, Text, Thing, Unused
+from harness.facts.goldenname import GOLDENS
 from harness.facts.objects import Obj, listed, mapped, name_of, text_at
 from harness.observe.guest import output_of
 from harness.observe.satellites import satellites
@@ -20,7 +21,6 @@ from harness.reach.errors import LabError, Refused, UnknownKind
 from harness.reach.kube import Kube
 from harness.reach.linstor import Linstor
 
-PUBLIC = "cozy-public"
 OPERATOR = "cozy-gpu-operator"
 NOWHERE = Path()
 """Where a look keeps its files: it has none."""
@@ -80,11 +80,11 @@ MANAGEMENT_QUERIES = (
     Query("v1", "ConfigMap", HERE, labels="app.kubernetes.io/managed-by=Helm"),
     Query("controlplane.cluster.x-k8s.io/v1alpha1", "KamajiControlPlane", HERE),
     Query("kamaji.clastix.io/v1alpha1", "TenantControlPlane", HERE),
-    Query(_CDI, "DataVolume", PUBLIC),
-    Query("v1", "PersistentVolumeClaim", PUBLIC),
-    Query("v1", "Pod", PUBLIC),
-    Query("v1", "Event", PUBLIC),
-    Query(_RBAC, "RoleBinding", PUBLIC),
+    Query(_CDI, "DataVolume", GOLDENS),
+    Query("v1", "PersistentVolumeClaim", GOLDENS),
+    Query("v1", "Pod", GOLDENS),
+    Query("v1", "Event", GOLDENS),
+    Query(_RBAC, "RoleBinding", GOLDENS),
     Query(_RBAC, "ClusterRole", EVERYWHERE, fields="metadata.name=cdi-copy-dv"),
     Query(_RBAC, "ClusterRoleBinding", EVERYWHERE),
     Query("storage.k8s.io/v1", "StorageClass", EVERYWHERE),

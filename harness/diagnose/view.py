@@ -32,7 +32,6 @@ from harness.facts.reply import Output
 from harness.facts.vmi import compute_container
 
 OPERATOR = "cozy-gpu-operator"
-PUBLIC = "cozy-public"
 PRESENT = "feature.node.kubernetes.io/pci-10de.present"
 VANILLA = re.compile(r"ce4c9805[0-9a-f]{51}c7515")
 """The charts' own default schematic, which has no NVIDIA extension (objects.md 2.1)."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.facts.fact import Fact, Origin
+from harness.facts.goldenname import GOLDENS
 from harness.facts.objects import at_path, listed, origin_of, text_at
 
 
@@ -57,7 +58,7 @@ class CloneBinding(Fact):
     rules: tuple[str, ...] | None
 
 
-GOLDENS, CDI_GROUP = "cozy-public", "cdi.kubevirt.io"
+CDI_GROUP = "cdi.kubevirt.io"
 CLONE = Question("create", "datavolumes", GOLDENS, CDI_GROUP, "source")
 """What cloning takes (objects 7)."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.facts.applied import Allowed
 from harness.facts.fact import Fact, Unread
+from harness.facts.goldenname import GOLDENS, name_of_golden
 from harness.facts.objects import (
     Obj,
     at_path,
@@ -25,7 +26,6 @@ from harness.facts.objects import (
 )
 from harness.facts.poolstate import digest
 
-GOLDENS = "cozy-public"
 IMAGE_FILE = "openstack-amd64.raw.xz"
 STORAGE, STORAGE_CLASS = "6Gi", "replicated"
 """What the catalogue takes where nobody says otherwise (clone_path 2)."""
@@ -47,7 +47,7 @@ class Entry:
     @property
     def golden(self) -> str:
         """The name of its golden."""
-        return f"talos-worker-{self.schematic}-{self.version}"
+        return name_of_golden(self.schematic, self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def catalogue_release(release: Any, *, at: float, cluster: str) -> CatalogueRele
 
 def golden_name(entry: Any) -> str:
     """The golden that an entry of the catalogue names."""
-    return f"talos-worker-{text_at(entry, 'schematicID')}-{text_at(entry, 'version')}"
+    return name_of_golden(text_at(entry, "schematicID"), text_at(entry, "version"))
 
 
 def resolved(entry: Any, release: Any) -> Entry:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.facts.clones import GOLDEN_NAMESPACE
 from harness.facts.fact import Fact, Origin
+from harness.facts.goldenname import GOLDENS
 from harness.facts.objects import Obj, listed, mapped, name_of, text_at, uid_of
 from harness.facts.sights import Seen, Sight
 
@@ -176,7 +176,7 @@ class _Claims:
             return "this disk"
         home = text_at(pod, "metadata", "namespace")
         labelled = bool(text_at(mapped(pod, "metadata", "labels"), OWNED_BY))
-        stranger = labelled or home not in (tenant, GOLDEN_NAMESPACE)
+        stranger = labelled or home not in (tenant, GOLDENS)
         return "another" if stranger or related else "unknown"
 
     def _named_for(self, pod: Obj, tenant: str) -> bool:

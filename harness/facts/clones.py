@@ -14,6 +14,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from harness.facts.fact import Fact, Origin
+from harness.facts.goldenname import name_of_golden
 from harness.facts.objects import (
     Obj,
     at_path,
@@ -29,7 +30,6 @@ from harness.facts.sights import Seen, Sight
 USE_POPULATOR = "cdi.kubevirt.io/storage.usePopulator"
 GOLDEN = "kubernetes-worker-image.cozystack.io/golden"
 POOL = "kubernetes-worker-image.cozystack.io/pool"
-GOLDEN_NAMESPACE = "cozy-public"
 SUCCEEDED = "Succeeded"
 
 Form = Literal["absent", "factory", "builtin"]
@@ -59,7 +59,7 @@ class WantedDisk:
     @property
     def golden(self) -> str:
         """The name of the golden image's DataVolume."""
-        return f"talos-worker-{self.schematic}-{self.version}"
+        return name_of_golden(self.schematic, self.version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.facts.fact import Fact, Unread
+from harness.facts.goldenname import PREFIX
 from harness.facts.machineconfig import DeclaredModule, declared_module
 from harness.facts.objects import (
     at_path,
@@ -24,7 +25,7 @@ from harness.facts.reply import quote
 
 _URL = re.compile(r"/image/(?P<schematic>[^/]+)/(?P<version>[^/]+)/(?P<file>[^/]+)")
 _GOLDEN = re.compile(
-    r"talos-worker-(?P<schematic>[a-z0-9](?:[-a-z0-9]*?[a-z0-9])?)-(?P<version>v\d+\.\d+\.\d+(?:-.+)?)"
+    PREFIX + r"(?P<schematic>[a-z0-9](?:[-a-z0-9]*?[a-z0-9])?)-(?P<version>v\d+\.\d+\.\d+(?:-.+)?)"
 )
 
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from harness.facts.access import (
     CDI_GROUP,
     CLONE,
-    GOLDENS,
     AccessAnswer,
     CloneBinding,
     clone_questions,
     rule,
 )
 from harness.facts.fact import Unread
+from harness.facts.goldenname import GOLDENS
 from harness.judge.verdict import Outcome, Verdict
 from harness.judge.wording import counted, named, unread
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from harness.facts.clonehelpers import CdiPod, CdiPods, CloneLeftovers
 from harness.facts.clones import (
-    GOLDEN_NAMESPACE,
     SUCCEEDED,
     DiskHistory,
     DiskRefused,
@@ -17,6 +16,7 @@ from harness.facts.clones import (
 )
 from harness.facts.diskclaims import DiskClaim, DiskVolume
 from harness.facts.fact import Unread
+from harness.facts.goldenname import GOLDENS
 from harness.judge.proofs import Proofs
 from harness.judge.verdict import Verdict
 from harness.judge.wording import counted, named
@@ -89,7 +89,7 @@ def csi_clone(
 
 
 def _source(found: Proofs, source: DiskSource, wanted: WantedDisk) -> None:
-    golden = f"{GOLDEN_NAMESPACE}/{wanted.golden}"
+    golden = f"{GOLDENS}/{wanted.golden}"
     if source.forms == ("pvc",) and source.claim == golden:
         found.shown.append(f"cloned from {source.claim}")
     elif source.forms == ("pvc",) and source.claim:
@@ -171,7 +171,7 @@ def _tempting(pods: CdiPods | Unread) -> str:
     seen = f"; seen: {there}" if _of_it(pods) else ""
     return (
         f"; that no pod of it was in {pods.tenant} proves nothing: with populators they run in "
-        f"{GOLDEN_NAMESPACE}{seen}"
+        f"{GOLDENS}{seen}"
     )
 
 
@@ -219,7 +219,7 @@ def _gone(found: Proofs, left: CloneLeftovers | Unread) -> None:
     if found.unread(left) or isinstance(left, Unread):
         return
     if left.left:
-        found.broken.append(f"left behind in {GOLDEN_NAMESPACE}: {named(left.left)}")
+        found.broken.append(f"left behind in {GOLDENS}: {named(left.left)}")
     found.open += [f"whether something is left behind is not known: {one}" for one in left.doubts]
     if not (left.left or left.doubts):
-        found.shown.append(f"nothing left in {GOLDEN_NAMESPACE}")
+        found.shown.append(f"nothing left in {GOLDENS}")

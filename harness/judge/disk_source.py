@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from harness.facts.clones import GOLDEN_NAMESPACE, DiskRefused, DiskSource, WantedDisk
+from harness.facts.clones import DiskRefused, DiskSource, WantedDisk
 from harness.facts.fact import Unread
+from harness.facts.goldenname import GOLDENS
 from harness.judge.proofs import Proofs
 from harness.judge.verdict import Verdict
 from harness.judge.wording import named
@@ -33,7 +34,7 @@ def disk_source(
 
 
 def _builtin(found: Proofs, source: DiskSource, wanted: WantedDisk) -> None:
-    golden = f"{GOLDEN_NAMESPACE}/{wanted.golden}"
+    golden = f"{GOLDENS}/{wanted.golden}"
     if source.forms != ("pvc",):
         found.broken.append(f"osImage builtin, and the source is {_told(source)}")
     elif source.claim != golden:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 
 from harness.facts.fact import Origin, Unread
+from harness.facts.goldenname import GOLDENS
 from harness.facts.headroom import ClassPlacement, Quotas, read_placement, read_quotas
 from harness.facts.objects import at_path
 from harness.facts.quantity import bytes_of
@@ -17,7 +18,6 @@ from harness.observe.pool import DATA_VOLUMES
 from harness.reach.errors import ApiRefused
 from harness.reach.kube import Kube
 
-GOLDENS = "cozy-public"
 """The namespace of golden images (clone_path.md section 2)."""
 
 _STORAGE = "storage.k8s.io/v1"

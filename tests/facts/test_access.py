@@ -6,13 +6,13 @@ import pytest
 
 from harness.facts.access import (
     CLONE,
-    GOLDENS,
     Question,
     access_answer,
     clone_binding,
     clone_questions,
     rule,
 )
+from harness.facts.goldenname import GOLDENS
 
 
 @pytest.mark.parametrize(

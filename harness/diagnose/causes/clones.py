@@ -10,9 +10,10 @@ from harness.diagnose.causes.shown import COPIED, NOT_JOINED, NOT_MIGRATABLE, ST
 from harness.diagnose.causes.signs import fits, proves, rules_out, speaks_against
 from harness.diagnose.findings import Cause, Grade, Seen
 from harness.diagnose.things import said
-from harness.diagnose.view import PUBLIC, Pool, View
+from harness.diagnose.view import Pool, View
 from harness.facts.clones import GOLDEN, POOL, USE_POPULATOR
 from harness.facts.diskclaims import CLONE_TYPE, FALLBACK
+from harness.facts.goldenname import GOLDENS, PREFIX, name_of_golden
 from harness.facts.objects import at_path, condition, listed, mapped, text_at
 from harness.facts.quantity import bytes_of
 
@@ -31,15 +32,15 @@ def marks(thing: Thing) -> dict[str, object]:
 
 def goldens(view: View) -> tuple[Thing, ...]:
     """The goldens' DataVolumes."""
-    found = view.things("DataVolume", MANAGEMENT, PUBLIC)
-    return tuple(one for one in found if one.name.startswith("talos-worker-"))
+    found = view.things("DataVolume", MANAGEMENT, GOLDENS)
+    return tuple(one for one in found if one.name.startswith(PREFIX))
 
 
 def disks(view: View) -> Iterator[tuple[Pool | None, Thing, Thing]]:
     """Workers' system disks: pool, DataVolume and claim, either of which may be absent."""
     claims = {(c.namespace, c.name): c for c in view.things("PersistentVolumeClaim", MANAGEMENT)}
     for volume in view.things("DataVolume", MANAGEMENT):
-        if volume.namespace != PUBLIC:
+        if volume.namespace != GOLDENS:
             name = text_at(volume.obj, "status", "claimName") or volume.name
             claim = claims.get((volume.namespace, name), Thing({}))
             yield _pool_of(view, volume), volume, claim
@@ -66,7 +67,7 @@ def wanted_golden(pool: Pool) -> str:
     talos = mapped(values, "talos")
     schematic = built_in.get("schematicID") or talos.get("schematicID")
     version = built_in.get("version") or talos.get("version")
-    return f"talos-worker-{schematic}-{version}" if schematic and version else ""
+    return name_of_golden(str(schematic), str(version)) if schematic and version else ""
 
 
 # -- goldens
@@ -149,12 +150,12 @@ def _clone_denied(view: View) -> Iterator[Seen]:
 @fits("RoleBindings in cozy-public, listed whole", "none to ClusterRole cdi-copy-dv")
 def _no_binding(view: View) -> Iterator[Seen]:
     clones = any(wanted_golden(pool) for pool in view.pools)
-    if clones and view.lacks("RoleBinding", MANAGEMENT, PUBLIC) and not _bindings(view):
-        yield Seen(f"no RoleBinding in {PUBLIC} gives cdi-copy-dv")
+    if clones and view.lacks("RoleBinding", MANAGEMENT, GOLDENS) and not _bindings(view):
+        yield Seen(f"no RoleBinding in {GOLDENS} gives cdi-copy-dv")
 
 
 def _bindings(view: View) -> list[Thing]:
-    found = view.things("RoleBinding", MANAGEMENT, PUBLIC)
+    found = view.things("RoleBinding", MANAGEMENT, GOLDENS)
     return [one for one in found if text_at(one.obj, "roleRef", "name") == "cdi-copy-dv"]
 
 
@@ -256,7 +257,7 @@ def _not_grown(view: View) -> Iterator[Seen]:
 def _left(view: View) -> Iterator[Seen]:
     busy = any(text_at(v.obj, "status", "phase") != "Succeeded" for _, v, _ in disks(view))
     for kind in ("PersistentVolumeClaim", "Pod"):
-        for one in view.things(kind, MANAGEMENT, PUBLIC):
+        for one in view.things(kind, MANAGEMENT, GOLDENS):
             if one.name.startswith(("tmp-pvc-", "prep-")) and not busy:
                 phase = text_at(one.obj, "status", "phase")
                 yield Seen(f"{kind} {one.name} ({phase}) is still there", one.where)
@@ -281,7 +282,7 @@ def _unmarked(view: View) -> Iterator[Seen]:
 
 
 LOOK_DISKS = "kubectl -n <tenant> get datavolumes,persistentvolumeclaims -o yaml"
-LOOK_PUBLIC = f"kubectl -n {PUBLIC} get datavolumes,persistentvolumeclaims,pods"
+LOOK_PUBLIC = f"kubectl -n {GOLDENS} get datavolumes,persistentvolumeclaims,pods"
 
 CAUSES = (
     Cause(
@@ -292,7 +293,7 @@ CAUSES = (
         "Succeeded all the same.",
         signs=(_fell_back, _csi_cloned),
         wrong="no importer in the tenant's namespace, so it was a clone",
-        why_wrong=f"source and upload pods of a copy are in {PUBLIC}. The claim's cloneType and "
+        why_wrong=f"source and upload pods of a copy are in {GOLDENS}. The claim's cloneType and "
         "cloneFallbackReason tell.",
         check="cloneFallbackReason: the classes' provisioners, volume modes, expansion, snapshots",
         command=LOOK_DISKS,

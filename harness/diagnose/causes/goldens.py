@@ -18,8 +18,9 @@ from harness.diagnose.causes.rendering import refusal
 from harness.diagnose.causes.shown import COPIED, NOT_JOINED, RELEASE_FAILED, STUCK
 from harness.diagnose.causes.signs import fits, proves, rules_out
 from harness.diagnose.findings import Cause, Seen
-from harness.diagnose.view import PUBLIC, View
+from harness.diagnose.view import View
 from harness.facts.clones import GOLDEN, restart_count
+from harness.facts.goldenname import GOLDENS
 from harness.facts.objects import condition, mapped, text_at
 
 _TOO_SMALL = re.compile(r"(?i)DataVolume too small to contain image|virtual image size .* larger")
@@ -35,19 +36,19 @@ def _golden_refused(view: View) -> Iterator[Seen]:
 
 @proves("DataVolumes in cozy-public, listed whole", "none of the name that the pool clones from")
 def _golden_not_there(view: View) -> Iterator[Seen]:
-    if not view.lacks("DataVolume", MANAGEMENT, PUBLIC):
+    if not view.lacks("DataVolume", MANAGEMENT, GOLDENS):
         return
-    there = {one.name for one in view.things("DataVolume", MANAGEMENT, PUBLIC)}
+    there = {one.name for one in view.things("DataVolume", MANAGEMENT, GOLDENS)}
     for pool in view.pools:
         name = wanted_golden(pool)
         if name and name not in there:
-            yield Seen(f"{pool.subject} clones from {name}, which is not in {PUBLIC}", "",
+            yield Seen(f"{pool.subject} clones from {name}, which is not in {GOLDENS}", "",
                        pool.subject)  # fmt: skip
 
 
 @rules_out("DataVolumes in cozy-public", "the golden is there")
 def _golden_there(view: View) -> Iterator[Seen]:
-    there = {one.name for one in view.things("DataVolume", MANAGEMENT, PUBLIC)}
+    there = {one.name for one in view.things("DataVolume", MANAGEMENT, GOLDENS)}
     for pool in view.pools:
         if wanted_golden(pool) in there:
             yield Seen(f"{wanted_golden(pool)} is there", "", pool.subject)
@@ -69,7 +70,7 @@ def _retrying(view: View) -> Iterator[tuple[Thing, str]]:
 )
 def _golden_retries(view: View) -> Iterator[Seen]:
     for one, message in _retrying(view):
-        if one.namespace == PUBLIC and not _TOO_SMALL.search(message):
+        if one.namespace == GOLDENS and not _TOO_SMALL.search(message):
             yield Seen(f"{one.name}: {text_at(one.obj, 'status', 'phase')}, "
                        f"{restart_count(one.obj)} restarts: {message}", one.where,
                        one.name)  # fmt: skip
@@ -80,7 +81,7 @@ def _golden_retries(view: View) -> Iterator[Seen]:
 )
 def _import_retries(view: View) -> Iterator[Seen]:
     for one, message in _retrying(view):
-        if one.namespace != PUBLIC and not _TOO_SMALL.search(message):
+        if one.namespace != GOLDENS and not _TOO_SMALL.search(message):
             yield Seen(f"{one.name}: {text_at(one.obj, 'status', 'phase')}, "
                        f"{restart_count(one.obj)} restarts: {message}", one.where,
                        one.name)  # fmt: skip
@@ -203,7 +204,7 @@ CAUSES = (
         wrong="wait for it to become Failed",
         why_wrong="it never does: CDI tries for ever. restartCount and the condition Running tell.",
         check="the importer's log, and the factory's address from within the cluster",
-        command=f"{LOOK_PUBLIC}; kubectl -n {PUBLIC} logs <importer-...>",
+        command=f"{LOOK_PUBLIC}; kubectl -n {GOLDENS} logs <importer-...>",
         symptoms=(STUCK, NOT_JOINED),
     ),
     Cause(
