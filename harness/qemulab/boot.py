@@ -27,6 +27,8 @@ without one, and took 45 s on two cores that ten guests shared."""
 LOGIN = 30.0
 _SHOWN = 8  # lines of console in a message
 
+_REFUSED = re.compile(rb"hil-start: modprobe ([^\r\n]+?) failed[\r\n]")
+"""What hil-start writes into the kernel's log, and so on the console."""
 _LINE = re.compile(rb"[^\s][^\r\n]*[\r\n]")
 _PROMPT_OR_PANIC = re.compile(rb"(?P<prompt>login: )|Kernel panic - not syncing[^\r\n]*[\r\n]")
 
@@ -48,6 +50,11 @@ def wait_for_prompt(console: SerialConsole, clock: Clock, *, since: int = 0) -> 
             raise _not_up(console, f"no login prompt in {LIMIT:g} s")
         if capture.size == size:
             raise _not_up(console, f"no login prompt, and silence for {SILENCE:g} s")
+
+
+def modules_refused(console: bytes) -> list[str]:
+    """Modules with their parameters that were asked for and could not be loaded, in that order."""
+    return [" ".join(one.decode("utf-8", "replace").split()) for one in _REFUSED.findall(console)]
 
 
 def wait_for_words(console: SerialConsole, clock: Clock) -> None:

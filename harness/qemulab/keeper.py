@@ -51,7 +51,7 @@ class Keeper:
             "lose": lambda r: self.machines.change(r["a"], r["b"], lose=float(r["share"])),
             "delay": lambda r: self.machines.change(r["a"], r["b"], delay=float(r["seconds"])),
             "heal": lambda _: self.machines.heal(),
-            "snapshot": lambda r: self.machines.snapshot(r["name"]),
+            "snapshot": lambda r: self.machines.snapshot(r["name"], replace=bool(r.get("replace"))),
             "rollback": lambda r: self.machines.rollback(r["name"]),
             "console": lambda r: self.machines.find(r["guest"]).console_taken(),
             "note": lambda r: self._notes.update(r["notes"]),

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.clock import WallClock
 from harness.qemulab import client, drbdup
-from harness.qemulab.boot import log_in, wait_for_prompt, wait_for_words
+from harness.qemulab.boot import log_in, modules_refused, wait_for_prompt, wait_for_words
 from harness.qemulab.errors import Misnamed, Unfit, told_by_disk
+from harness.qemulab.machines import PRISTINE
 from harness.qemulab.making import MOST_GUESTS, MiB, Progress, Say, Wants, keeper_for
 from harness.reach.hostkeys import Pins
 from harness.reach.serial import SerialConsole
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_GUESTS", "PRISTINE", "GuestAccess", "MiB", "MiniLab", "Wants"]
 
-PRISTINE = "pristine"
 
 _PREPARING = 180.0  # seconds for one command
 _GRACE = 2.0  # seconds in which QEMU notices that a console's client has gone
@@ -151,12 +151,13 @@ class MiniLab:
         """The private wire between the guests."""
         return _Link(self.control)
 
-    def snapshot(self, name: str) -> None:
-        """Keep the state of all guests and the wire. Every guest has to be on.
+    def snapshot(self, name: str, *, replace: bool = False) -> None:
+        """Keep the state of all guests and the wire. Every guest has to be on, and the name free
+        unless what has it is to be replaced; ``pristine`` never is.
 
         SSH connections that are open then are not usable after a rollback: close them before.
         """
-        client.ask(self.control, "snapshot", name=name)
+        client.ask(self.control, "snapshot", name=name, replace=replace)
 
     def rollback(self, name: str = PRISTINE) -> None:
         """Put all guests and the wire back; those that are off come back on.
@@ -256,6 +257,8 @@ class MiniLab:
         try:
             wait_for_prompt(console, clock)
             progress.reached(f"{name} prompt", f"{name}: login prompt")
+            for module in modules_refused(console.capture.text()):
+                progress.say(f"{name}: beware: modprobe {module} failed; see its console")
             shell = log_in(self.guest(name).machine, clock, console)
         finally:
             console.close()

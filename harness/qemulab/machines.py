@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _SWALLOWED = 1.0  # seconds within which a QEMU takes in what was sent to it
 _LOOK = 0.002
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+PRISTINE = "pristine"
+"""The snapshot that a lab has from its beginning."""
+
 _TAG = "hil-"
 """Before a snapshot's name in QEMU, which numbers them as well and takes "1" for the first one's
 number: the disks then go back to another snapshot than the one named, without a word."""
@@ -126,12 +129,19 @@ class Machines:
 
     # -- snapshots
 
-    def snapshot(self, name: str) -> None:
-        """Keep the state of everything under a name, replacing what had it. Raises Unfit."""
+    def snapshot(self, name: str, *, replace: bool = False) -> None:
+        """Keep the state of everything under a name. Raises Misnamed for one that is taken, unless
+        it is to be replaced, which the lab's own never is; else Unfit.
+        """
         tried = f"take the snapshot {name!r}"
         if not _NAME.fullmatch(name):
             do = "use letters, digits, '_', '.' and '-', 40 at most"
             raise Misnamed(tried, "that name", do)
+        if name in self.snapshots and name == PRISTINE:
+            saw = "that it is the lab's own, which scenarios begin with"
+            raise Misnamed(tried, saw, "choose another name")
+        if name in self.snapshots and not replace:
+            raise Misnamed(tried, "that there is one already", "choose another name, or --replace")
         off = [g.name for g in self.guests.values() if g.off]
         if off:
             raise Unfit(tried, f"that {', '.join(off)} is off", "switch it on first")

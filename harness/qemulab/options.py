@@ -139,6 +139,7 @@ def _add_snapshots(
         "hil qemu snapshot before-the-cut",
     )
     snapshot.add_argument("name", metavar="NAME")
+    snapshot.add_argument("--replace", action="store_true", help="in the place of one of that name")
     _add_directory(snapshot)
     snapshot.set_defaults(verb=_snapshot)
     rollback = verb(
@@ -243,7 +244,7 @@ def _console(chosen: argparse.Namespace) -> int:
 def _snapshot(chosen: argparse.Namespace) -> int:
     from harness.qemulab.verbs import snapshot
 
-    return snapshot(chosen.dir, chosen.name)
+    return snapshot(chosen.dir, chosen.name, replace=chosen.replace)
 
 
 def _rollback(chosen: argparse.Namespace) -> int:

@@ -261,9 +261,9 @@ def console(directory: Path, guest: str, *, tail: int) -> int:
     return _telling(do)
 
 
-def snapshot(directory: Path, name: str) -> int:
+def snapshot(directory: Path, name: str, *, replace: bool = False) -> int:
     """Keep the state of all guests under a name."""
-    return _asked(directory, lambda lab: lab.snapshot(name))
+    return _asked(directory, lambda lab: lab.snapshot(name, replace=replace))
 
 
 def rollback(directory: Path, name: str) -> int:

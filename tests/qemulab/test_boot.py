@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.clock import Moment, VirtualClock
-from harness.qemulab.boot import LIMIT, SILENCE, wait_for_prompt
+from harness.qemulab.boot import LIMIT, SILENCE, modules_refused, wait_for_prompt
 from harness.qemulab.errors import Unfit
 from harness.reach.capture import Capture, How
 
@@ -94,3 +94,12 @@ def test_a_prompt_of_an_earlier_boot_is_none() -> None:
     assert clock.now() == 1.0
     wait_for_prompt(console, clock, since=console.capture.size)
     assert clock.now() == 9.0
+
+
+def test_a_module_that_could_not_be_loaded_is_read_off_the_console() -> None:
+    console = (
+        b"[    1.5] hil-start: modprobe nvidai failed\r\n[    1.6] hil-start: modprobe nvidia\r\n"
+        b"[    1.7] hil-start: modprobe nvidia A=1 B=x failed\r\nn1 login: "
+    )
+    assert modules_refused(console) == ["nvidai", "nvidia A=1 B=x"]
+    assert modules_refused(b"") == []

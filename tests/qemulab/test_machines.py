@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.clock import WallClock
-from harness.qemulab.errors import Unfit
+from harness.qemulab.errors import Misnamed, Unfit
 from harness.qemulab.guest import PortTaken
-from harness.qemulab.machines import Machines
+from harness.qemulab.machines import PRISTINE, Machines
 from harness.qemulab.switch import Way
 
 CLOCK = WallClock()
@@ -158,6 +158,19 @@ def test_a_paused_guest_runs_while_it_is_emptied_for_a_rollback(machines: Made) 
     assert states(lab) == ["on", "on"]
 
 
+def test_a_snapshot_takes_no_others_place_unless_it_is_told_to(machines: Made) -> None:
+    lab = machines()
+    lab.snapshot(PRISTINE)
+    lab.snapshot("mine")
+    since = len(told(lab, 1))
+    for name, replace in (("mine", False), (PRISTINE, False), (PRISTINE, True)):
+        with pytest.raises(Misnamed, match="choose another name"):
+            lab.snapshot(name, replace=replace)
+    assert told(lab, 1, since) == []
+    lab.snapshot("mine", replace=True)
+    assert told(lab, 1, since)[0] == "stop"
+
+
 def test_snapshots_that_cannot_be_are_refused(machines: Made) -> None:
     lab = machines()
     with pytest.raises(Unfit, match="roll back to 'none', saw the snapshots none"):
@@ -168,7 +181,7 @@ def test_snapshots_that_cannot_be_are_refused(machines: Made) -> None:
     full = Path(f"{lab.guests['n1'].spec.root}.full")
     full.touch()
     with pytest.raises(Unfit, match=r"no room.*from n1.*see that the disk has room"):
-        lab.snapshot("overwritten")
+        lab.snapshot("overwritten", replace=True)
     full.unlink()
     assert lab.snapshots == {}  # one half of it is of another moment
     assert states(lab) == ["on", "on"]
