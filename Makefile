@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # Python reports those in whichever test happens to run when they are collected.
 STRICT := -W error -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
-.PHONY: help run test prove prove-some qemu qemu-prove qemu-packages lint bench peers lock clean
+.PHONY: help run test prove prove-some qemu qemu-prove qemu-packages lint bench peers docs lock clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -63,14 +63,21 @@ bench: $(READY)  ## print the figures of docs/performance.md
 peers: $(READY)  ## the environments of other clients, for tests/clients (.peers, 410 MB)
 	@$(BIN)/python -m bench.peers $(ARGS)
 
+docs: .venv-docs/.ready  ## the pages as a site, in build/docs; a link that leads nowhere ends it
+	@.venv-docs/bin/sphinx-build -q -W --keep-going -E -b html -c docs/site . build/docs
+	@echo "build/docs/docs/site/index.html"
+
 lock: $(READY)  ## resolve the dependencies anew (needs the network)
 	$(BIN)/pip install pip-tools
 	$(BIN)/pip-compile --strip-extras --generate-hashes --no-emit-index-url \
 	  --no-emit-trusted-host --no-emit-find-links --allow-unsafe --extra dev \
 	  -o requirements/lock.txt pyproject.toml
+	$(BIN)/pip-compile --strip-extras --generate-hashes --no-emit-index-url \
+	  --no-emit-trusted-host --no-emit-find-links --allow-unsafe \
+	  -o requirements/docs.txt requirements/docs.in
 
 clean:  ## remove the environments and the kept runs
-	rm -rf $(VENV) .peers reports/out
+	rm -rf $(VENV) .venv-docs .peers build reports/out
 
 # the stamp is newer than what it was made from, so a second run needs no network
 $(READY): requirements/lock.txt pyproject.toml
@@ -81,3 +88,9 @@ $(READY): requirements/lock.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q harness scenarios
 	@touch $(READY)
+
+.venv-docs/.ready: requirements/docs.txt
+	@echo "setting up .venv-docs (once)"
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch .venv-docs/.ready
