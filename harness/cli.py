@@ -155,6 +155,10 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "hil run --pool gpu-l40s --claim modules-live",
     )
     _add_lab_options(run)
+    run.add_argument("--card", default="", metavar="NAME", help="only pools with this card (l40s)")
+    run.add_argument(
+        "--soak", default="", metavar="TIME", help="window of uptime, instead of the lane's (93m)"
+    )
     run.add_argument(
         "--plan",
         action="store_true",

@@ -34,6 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--lab", type=Path, help="inventory of the lab (default: the embedded twin)")
     group.addoption("--lane", default="", help="kind of run, one of the inventory's lanes")
     group.addoption("--pool", action="append", default=[], help="only this pool (repeatable)")
+    group.addoption("--card", default="", help="only pools with this card")
+    group.addoption("--soak", default="", help="window of uptime instead of the lane's own")
     group.addoption("--claim", action="append", default=[], help="only this claim (repeatable)")
     group.addoption("--fault", action="append", default=[], help="plant a fault in the twin")
     group.addoption("--seed", type=int, default=1, help="seed of the embedded twin")

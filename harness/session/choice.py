@@ -16,6 +16,7 @@ from harness.inventory.capability import capabilities, match, parse_needs
 from harness.inventory.loading import load
 from harness.inventory.models import Lab
 from harness.inventory.problems import InventoryError
+from harness.inventory.shapes import Duration
 from harness.inventory.suggest import nearest
 from harness.session import states
 from harness.session.mistake import UserMistake
@@ -85,15 +86,25 @@ def choose(
     pools: Sequence[str],
     claims: Sequence[str],
     against: Path | None = None,
+    *,
+    card: str = "",
+    soak: str = "",
 ) -> Choice:
-    """Load the inventory and check what was asked against it. Raises UserMistake."""
+    """Load the inventory and check what was asked against it. Raises UserMistake.
+
+    ``card`` leaves the pools with that card; ``soak`` ("93m") stands for the lane's own window.
+    """
     try:
         lab = load(path, claims=load_claims())
     except InventoryError as wrong:
         raise UserMistake(str(wrong)) from wrong
     if lane and lane not in lab.lanes:
         raise UserMistake(_no_such("lane", lane, list(lab.lanes), path))
+    if soak:
+        lab = _soaking(lab, lane, soak)
     known = list(lab.lanes[lane].pools) if lane else list(lab.sets)
+    if card:
+        known = _with_card(lab, known, card, path)
     for pool in pools:
         if pool not in known:
             raise UserMistake(_no_such("pool", pool, known, path))
@@ -112,6 +123,27 @@ def choose(
         if choice.lacks_record(claim):
             raise UserMistake(f"--claim {claim}: {NO_RECORD}")
     return choice
+
+
+def _soaking(lab: Lab, lane: str, soak: str) -> Lab:
+    """The inventory, with another window in the lane that was chosen."""
+    if not lane:
+        raise UserMistake(f"--soak {soak} is a lane's window: name one with --lane")
+    try:
+        window = Duration(soak)
+    except ValueError as wrong:
+        raise UserMistake(f"--soak {soak!r}: {wrong}") from wrong
+    longer = lab.lanes[lane].model_copy(update={"soak": window})
+    return lab.model_copy(update={"lanes": {**lab.lanes, lane: longer}})
+
+
+def _with_card(lab: Lab, pools: Sequence[str], card: str, path: Path) -> list[str]:
+    """The pools whose workers have that card, by its name in the inventory, however it is cased."""
+    cards = {pool: lab.pools[pool].gpu for pool in pools if pool in lab.pools}
+    known = sorted({key for key in cards.values() if key})
+    if card.lower() not in (key.lower() for key in known):
+        raise UserMistake(_no_such("card", card.lower(), known, path))
+    return [pool for pool, key in cards.items() if key and key.lower() == card.lower()]
 
 
 def refuse_misfit(

@@ -21,7 +21,15 @@ USER_MISTAKE = 2
 def run(chosen: argparse.Namespace) -> int:
     """Run the scenarios; returns the run's exit status."""
     try:
-        choice = choose(chosen.lab, chosen.lane, chosen.pool, chosen.claim, chosen.against)
+        choice = choose(
+            chosen.lab,
+            chosen.lane,
+            chosen.pool,
+            chosen.claim,
+            chosen.against,
+            card=chosen.card,
+            soak=chosen.soak,
+        )
         chosen.attach = directory(chosen.attach, choice.inventory.kind)
         refuse_misfit(choice, chosen.fault, chosen.attach, chosen.run_id, chosen.save_state)
     except UserMistake as mistake:
@@ -62,6 +70,8 @@ def _arguments(chosen: argparse.Namespace, workers: int) -> list[str]:
         f"--out={chosen.out.resolve()}",
         f"--run-id={chosen.run_id}",
         f"--subject={chosen.subject}",
+        f"--card={chosen.card}",
+        f"--soak={chosen.soak}",
         "-p", "no:cacheprovider",
         "--tb=short",
     ]  # fmt: skip

@@ -95,7 +95,15 @@ class RunState:
         options = config.option
         path = options.lab or root / DEFAULT_INVENTORY
         try:
-            choice = choose(path, options.lane, options.pool, options.claim, options.against)
+            choice = choose(
+                path,
+                options.lane,
+                options.pool,
+                options.claim,
+                options.against,
+                card=options.card,
+                soak=options.soak,
+            )
             refuse_misfit(choice, options.fault, options.attach, options.run_id, options.save_state)
         except UserMistake as mistake:
             end_with(str(mistake), USER_MISTAKE)

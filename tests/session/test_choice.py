@@ -86,3 +86,26 @@ def test_guests_are_told_by_their_set() -> None:
     assert guests.pools == ("mini",)
     assert guests.hardware("mini") == "QEMU guests"
     assert guests.soak == 30.0
+
+
+def test_a_card_leaves_the_pools_that_have_it() -> None:
+    assert choose(TWIN, "", [], [], card="L40S").pools == ("gpu-l40s",)
+    assert choose(TWIN, "quick", [], [], card="gb202").pools == ("gpu-gb202",)
+    with pytest.raises(UserMistake, match=r"no card 'h100'; it has: gb202, l40s"):
+        choose(TWIN, "", [], [], card="h100")
+    with pytest.raises(UserMistake, match=r"no card 'gb202'; it has: l40s"):
+        choose(TWIN, "hardware", [], [], card="gb202")
+    with pytest.raises(UserMistake, match="no pool 'plain'"):
+        choose(TWIN, "", ["plain"], [], card="l40s")
+
+
+def test_a_window_of_ones_own_stands_for_the_lanes() -> None:
+    assert choose(TWIN, "soak", [], []).soak == 93 * 60
+    longer = choose(TWIN, "soak", [], [], soak="2h30m")
+    assert longer.soak == 9000
+    assert longer.missing([claim_of("uptime")], "plain") == []
+    assert choose(TWIN, "quick", [], [], soak="90s").soak == 90
+    with pytest.raises(UserMistake, match="name one with --lane"):
+        choose(TWIN, "", [], [], soak="2h")
+    with pytest.raises(UserMistake, match=r"--soak '93': a duration with its unit"):
+        choose(TWIN, "soak", [], [], soak="93")
