@@ -88,6 +88,7 @@ def _greeting(directory: Path, speed: float) -> list[str]:
         f"the twin is up; kubeconfig: {kubeconfig}",
         f"  kubectl --kubeconfig {kubeconfig} get nodes",
         f"  kubectl --kubeconfig {kubeconfig} --context tenant-lab get nodes",
+        f"  Prometheus: {{prometheus}}, bearer token in {directory / 'prometheus-token'}",
         time,
         f"  hil run --attach {directory}",
         "Ctrl-C ends it.",
@@ -119,6 +120,7 @@ def state(directory: Path) -> int:
     lines = [f"now       {_stamp(told['now'])}{pace}", f"revision  {told['revision']}"]
     lines += [f"failure   {told['failure']}"] if told["failure"] else []
     lines += [f"cluster   {name} at {url}" for name, url in told["clusters"].items()]
+    lines += [f"metrics   Prometheus at {told['prometheus']}"]
     lines += [f"fault     {name}" for name in told["faults"]]
     lines += [f"chaos     {_told_rule(rule)}" for rule in told["chaos"]]
     for cluster, kinds in told["watches"].items():

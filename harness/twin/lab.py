@@ -30,12 +30,14 @@ from harness.twin.linstorport import LinstorPort
 from harness.twin.pace import Pace, run_by_itself
 from harness.twin.powerport import PowerPort
 from harness.twin.process import TOLD
+from harness.twin.prometheusport import PrometheusPort
 from harness.twin.sshd import Door, HostDoors
 from harness.twin.world import hypervisors
 from harness.twin.world.backend import ClusterBackend
 from harness.twin.world.landscape import KUBERNETES
 from harness.twin.world.landscape_tenant import VERSION
 from harness.twin.world.linstor_rest import Rest
+from harness.twin.world.prometheus_api import PrometheusApi
 from harness.twin.world.world import MANAGEMENT, TENANT_PREFIX, World
 
 _ENDED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -98,10 +100,12 @@ class Twin:
         self._doors: dict[str, Door] = {}
         rest = Rest(self.world, self.world.linstor)
         self._linstor = LinstorPort(rest, self.engine, self.requests)
+        api = PrometheusApi(self.world.metrics, lambda: self.engine.now)
+        self._prometheus = PrometheusPort(api, self.requests)
 
     async def start(self) -> None:
-        """Serve every cluster, LINSTOR, the admin port and the hosts' SSH, then write the files
-        that say where: the kubeconfig, keys and certificates, and ``twin.json``.
+        """Serve every cluster, LINSTOR, Prometheus, the admin port and the hosts' SSH, then write
+        the files that say where: the kubeconfig, keys and certificates, and ``twin.json``.
 
         Raises CannotStart.
         """
@@ -133,6 +137,7 @@ class Twin:
         )
         await self.admin.start()
         self._linstor.open()
+        await self._prometheus.open()
         self._doors = self._hosts.open()
         with _writing(self.options.directory):
             self._write_files()
@@ -141,10 +146,16 @@ class Twin:
         """Stop serving."""
         self._hosts.close()
         self._linstor.close()
+        await self._prometheus.close()
         if self.admin is not None:
             await self.admin.close()
         for server in self.servers.values():
             await server.close()
+
+    @property
+    def prometheus_url(self) -> str:
+        """Where Prometheus is; "" before the start."""
+        return self._prometheus.url
 
     def describe(self) -> dict[str, Any]:
         """What `hil twin state` shows."""
@@ -156,6 +167,7 @@ class Twin:
             "faults": list(self.world.planted),
             "chaos": in_force(self.servers),
             "clusters": {name: server.url for name, server in self.servers.items()},
+            "prometheus": self._prometheus.url,
             "watches": {name: _watched(server) for name, server in self.servers.items()},
             "pending": [
                 {"in": when - self.engine.now, "what": what}
@@ -194,8 +206,14 @@ class Twin:
             "pid": os.getpid(),
             "ssh": {"key": str(key), "hosts": {n: asdict(d) for n, d in self._doors.items()}},
             "linstor": {"url": self._linstor.url, **self._write_linstor()},
+            "prometheus": self._write_prometheus(),
         }
         _write_private(directory / TOLD, json.dumps(told, indent=1) + "\n")
+
+    def _write_prometheus(self) -> dict[str, str]:
+        path = (self.options.directory / "prometheus-token").resolve()
+        _write_private(path, self._prometheus.token)
+        return {"url": self._prometheus.url, "token": str(path)}
 
     def _write_linstor(self) -> dict[str, str]:
         """A client's files for LINSTOR's API, by what they are."""
@@ -278,6 +296,7 @@ def _end_at_eof(ended: asyncio.Event) -> None:
 async def serve(options: Options, ready: Sequence[str] = ("ready",)) -> None:
     """Run a twin until it is told to end: SIGTERM, SIGINT, SIGHUP, or the end of standard input.
 
+    ``ready`` is printed once it is up, "{prometheus}" in it replaced by that server's address.
     Raises CannotStart.
     """
     with _alone_in(options.directory):
@@ -300,6 +319,7 @@ async def _stay_up(twin: Twin, ready: Sequence[str]) -> None:
         loop.add_reader(sys.stdin.fileno(), _end_at_eof, ended)
     if twin.options.speed:
         run_by_itself(twin.pace, twin.engine, twin.options.speed)
-    sys.stdout.write("\n".join(ready) + "\n")
+    told = "\n".join(ready).replace("{prometheus}", twin.prometheus_url)
+    sys.stdout.write(f"{told}\n")
     sys.stdout.flush()
     await ended.wait()

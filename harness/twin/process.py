@@ -48,6 +48,14 @@ class LinstorAccess:
 
 
 @dataclass(frozen=True, slots=True)
+class PrometheusAccess:
+    """Where the tenant's Prometheus is, and the file of the bearer token that it takes."""
+
+    url: str
+    token: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where a running twin is. ``hosts``: its hypervisors, by the name of their Node."""
 
@@ -57,6 +65,7 @@ class Endpoint:
     pid: int
     hosts: Mapping[str, HostAccess] = field(default_factory=dict)
     linstor: LinstorAccess | None = None
+    prometheus: PrometheusAccess | None = None
 
     @staticmethod
     def load(directory: Path) -> Endpoint:
@@ -66,7 +75,9 @@ class Endpoint:
             kubeconfig, contexts = Path(told["kubeconfig"]), tuple(told["contexts"])
             clock, hosts = str(told["clock"]), _hosts(told["ssh"])
             linstor = _linstor(told.get("linstor"))
-            return Endpoint(kubeconfig, clock, contexts, int(told["pid"]), hosts, linstor)
+            prometheus = _prometheus(told.get("prometheus"))
+            pid = int(told["pid"])
+            return Endpoint(kubeconfig, clock, contexts, pid, hosts, linstor, prometheus)
         except FileNotFoundError as missing:
             raise TwinFailed(
                 f"no running twin in {directory}; start one with `hil twin up`"
@@ -92,6 +103,10 @@ def _linstor(told: Mapping[str, Any] | None) -> LinstorAccess | None:
         return None
     ca, certificate, key = (Path(told[name]) for name in ("ca", "certificate", "key"))
     return LinstorAccess(str(told["url"]), ca, certificate, key)
+
+
+def _prometheus(told: Mapping[str, Any] | None) -> PrometheusAccess | None:
+    return None if told is None else PrometheusAccess(str(told["url"]), Path(told["token"]))
 
 
 def _not_told(directory: Path, why: str) -> TwinFailed:

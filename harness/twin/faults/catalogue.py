@@ -14,8 +14,11 @@ from harness.twin.faults import (
     goldens,
     guards,
     images,
+    joining,
+    leaks,
     operator,
     placement,
+    planted,
     rendering,
     rolling,
     space,
@@ -33,6 +36,7 @@ FAULTS: dict[str, Fault] = {
         rendering,
         images,
         boots,
+        joining,
         rolling,
         operator,
         evidence,
@@ -43,6 +47,8 @@ FAULTS: dict[str, Fault] = {
         space,
         storage,
         addons,
+        leaks,
+        planted,
     )
     for fault in family.FAULTS
 }

@@ -25,6 +25,7 @@ NO_GUEST = frozenset(
         *NOTHING_LOADED,
         *UNSERVED,
         "addons-up",
+        "apid-serves",
         "cdi-spec",
         "disk-failover",
         "disk-shape",
@@ -51,6 +52,7 @@ NOT_RENDERED = (
     NO_MACHINE
     | NOTHING_DECLARED
     | {
+        "image-fits",
         "render-modules",
         "render-no-kernel-block",
         "schematic-consistent",
@@ -93,10 +95,12 @@ NOT_ASKED_FOR = (
             "catalogue-kept",
             "catalogue-refused",
             "clone-rbac",
+            "golden-lost",
             "golden-refused",
             "kernel-modules-refused",
             "kernel-modules-verbatim",
             "node-joins",
+            "nothing-left",
             "operator-default",
             "os-image-allowed",
             "os-image-refused",

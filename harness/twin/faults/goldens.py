@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from harness.twin.world.world import World
 
 CLONED = ("cloned",)
-BLOCKED = frozenset({"catalogue-kept", "catalogue-refused"})
+BLOCKED = frozenset({"catalogue-kept", "catalogue-refused", "golden-lost"})
 """Unknown where the catalogue's release waits for a golden in vain."""
-STUCK = NO_HOST | UNFILLED | BLOCKED
+STUCK = NO_HOST | UNFILLED | BLOCKED | {"golden-refused", "os-image-allowed", "os-image-rolls"}
+"""Unknown where the golden is there and is not imported: no pool of it is rendered then (R7)."""
 ANOTHER = "v1.12.4"
 FACTORY = "https://factory.talos.dev"
 MIRROR_HOST = "factory.mirror.example.org"
@@ -142,7 +143,8 @@ FAULTS = (
         id="golden-import-retrying",
         sentence="The factory that the golden comes from does not answer.",
         seen="ImportInProgress with a restartCount that rises, Running=False Error, Event "
-        "ErrImportFailed; never Failed; the pool is rendered, its disks wait for their source",
+        "ErrImportFailed; never Failed; the pool is rendered at first, its disks wait for their "
+        "source, and from the third restart on its release is refused for that",
         wrong_diagnosis="it will be Failed in the end, so wait",
         breaks=frozenset({"catalogue-import", "golden-ready", "node-joins"}),
         blinds=STUCK,
@@ -157,7 +159,7 @@ FAULTS = (
         "image; never Failed",
         wrong_diagnosis="the image factory",
         breaks=frozenset({"catalogue-import", "golden-ready", "node-joins"}),
-        blinds=STUCK | {"golden-refused"},
+        blinds=STUCK,
         where=CLONED,
         edit=imported_late({"storage": TOO_SMALL}, _of_size),
         source="S-OSI",
@@ -172,13 +174,11 @@ FAULTS = (
             {
                 "catalogue-import",
                 "golden-ready",
-                "golden-refused",
                 "node-joins",
-                "os-image-allowed",
                 "spec-applied",
             }
         ),
-        blinds=NOT_RENDERED | BLOCKED,
+        blinds=NOT_RENDERED | BLOCKED | {"golden-refused", "os-image-allowed"},
         where=CLONED,
         edit=both(_bare_class, imported_late({"storageClass": BARE}, _of_class)),
         source="S-OSI",
@@ -189,6 +189,7 @@ FAULTS = (
         seen="everything works until an entry is dropped: then its golden goes with it",
         wrong_diagnosis="somebody deleted it",
         breaks=frozenset({"golden-ready", "catalogue-import", "catalogue-kept"}),
+        blinds=frozenset({"golden-lost"}),
         where=CLONED,
         edit=both(_drop_policy, catalogue_chart(keeps=False)),
         source="S-OSI",

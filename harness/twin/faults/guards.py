@@ -182,6 +182,28 @@ FAULTS = (
         source="S-OSI (inferred)",
     ),
     Fault(
+        id="failing-golden-rendered",
+        sentence="The chart renders a pool whose golden keeps failing to import.",
+        seen="the release is Ready; the disk waits for a golden that never comes, and its phase is "
+        "never Failed",
+        wrong_diagnosis="the import is slow",
+        breaks=frozenset({"golden-lost"}),
+        where=CLONED,
+        edit=disk_rules(importer_guard=False),
+        source="S-OSI",
+    ),
+    Fault(
+        id="gone-golden-strands-pools",
+        sentence="The chart asks a pool that has cloned before for its golden all the same.",
+        seen="UpgradeFailed, not found in cozy-public, on pools whose workers run: no edit of "
+        "theirs is applied any more",
+        wrong_diagnosis="the golden is needed for the running workers",
+        breaks=frozenset({"golden-lost"}),
+        where=CLONED,
+        edit=disk_rules(clones_exempt=False),
+        source="S-OSI (inferred)",
+    ),
+    Fault(
         id="adoption-not-rolled",
         sentence="A machine template's name does not tell where its disk comes from.",
         seen="the pool adopts osImage under the same template: workers that are there stay on the "

@@ -193,7 +193,7 @@ FAULTS = (
         "there; another boot id about every 4206 s; all pods of a node restart together; "
         "ext-nvidia-persistenced waits for a driver",
         wrong_diagnosis="out of memory: the 96 % are page cache",
-        breaks=ANOTHER_IMAGE | {"uptime"},
+        breaks=ANOTHER_IMAGE | {"image-fits", "uptime"},
         where=("plain",),
         edit=pools_written(schematic(NVIDIA_OPEN), of=_downloads_without_cards),
         source="S-DOC",
@@ -203,7 +203,7 @@ FAULTS = (
         sentence="The Service of the tenant's control plane lacks port 50001.",
         seen="every pool reboots about every 4206 s; apid waits for its certificate; talosctl dead",
         wrong_diagnosis="the schematic",
-        breaks=frozenset({"uptime"}),
+        breaks=frozenset({"apid-serves", "uptime"}),
         where=ALL_POOLS,
         edit=_close_trustd,
         source="S-DOC",

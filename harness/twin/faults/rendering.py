@@ -20,7 +20,7 @@ from harness.twin.world.images import VANILLA
 if TYPE_CHECKING:
     from harness.twin.world.world import World
 
-NOT_DECLARED = NO_DRIVER | WAITS_FOR_DRIVER | {"render-modules"}
+NOT_DECLARED = NO_DRIVER | WAITS_FOR_DRIVER | {"image-fits", "render-modules"}
 FIELD_IGNORED = frozenset({"kernel-modules-refused", "kernel-modules-verbatim", "rollout"})
 
 

@@ -72,12 +72,13 @@ class DiskRules:
     empty class stays empty there too.
     ``exact_pool``: a pool knows its own disks by the whole annotation; without it by its beginning.
     ``waits_for_import``: a golden in mid-import renders. ``clones_exempt``: a pool that has cloned
-    before is not asked for its golden any more.
+    before is not asked for its golden any more. ``importer_guard``: R7.
     ``marks_disks``: cloned disks name their golden and their pool.
     ``empty_counts``: a form of osImage that is there and empty is chosen.
     ``disk_in_name``: a machine template's name tells where its disk comes from.
+    ``platform``: the platform of the image that a pool downloads, as the factory's URL names it.
     The last block is the newest revision:
-    ``importer_guard``: R7. ``claim_counts``: a golden whose DataVolume is gone but whose claim is
+    ``claim_counts``: a golden whose DataVolume is gone but whose claim is
     there is no absent one. ``kubevirt_default``: KubeVirt's own default class comes first.
     """
 
@@ -87,10 +88,11 @@ class DiskRules:
     exact_pool: bool = True
     waits_for_import: bool = True
     clones_exempt: bool = True
+    importer_guard: bool = True
     marks_disks: bool = True
     empty_counts: bool = True
     disk_in_name: bool = True
-    importer_guard: bool = False
+    platform: str = "openstack"
     claim_counts: bool = False
     kubevirt_default: bool = False
 
@@ -100,7 +102,7 @@ class DiskRules:
             raise RenderRefused(where, _WORDLESS if row in self.wordless else text)
 
 
-NEWEST_DISK_RULES = DiskRules(importer_guard=True, claim_counts=True, kubevirt_default=True)
+NEWEST_DISK_RULES = DiskRules(claim_counts=True, kubevirt_default=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,6 +250,11 @@ class Claims:
         deletes = deep(found or {}, "spec", "persistentVolumeReclaimPolicy") == "Delete"
         if found is not None and mine and deletes:
             self._cluster.delete(found, manager="csi-provisioner")
+        elif found is not None and mine:
+            released = {"phase": "Released"}
+            self._cluster.status(
+                found, lambda stored: stored.update(status=released), manager="pv-controller"
+            )
 
     # -- growth
 

@@ -7,6 +7,7 @@ uptime_and_diagnosis.md section 4).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.errors import ApiError, not_found
@@ -24,7 +25,8 @@ class Attachment:
     """One client on one VMI's serial line.
 
     A VMI whose machine never came to life (its disk holds no readable image) has a line too, and
-    nothing is heard on it.
+    nothing is heard on it. ``taken`` arranges for ``ended`` to be called when somebody else takes
+    the line, and returns how to call that off.
     """
 
     def __init__(
@@ -33,10 +35,13 @@ class Attachment:
         instance: Obj,
         heard: Callable[[bytes], None],
         ended: Callable[[], None],
+        taken: Callable[[Callable[[], None]], Callable[[], None]] | None = None,
     ) -> None:
         self.machine = str(instance["metadata"]["uid"])
         self._guest = guests.of(instance)
         self._leave: list[Callable[[], None]] = [guests.when_stopped(instance, ended)]
+        if taken is not None:
+            self._leave.append(taken(ended))
         if self._guest is not None:
             self._leave.append(self._guest.follow_console(heard))
 
@@ -71,4 +76,11 @@ def attach(
         raise ApiError(409, f"{what}: VMI is in failed status", details=details)
     if phase != "Running":
         raise ApiError(400, "VMI is not running")
-    return Attachment(world.guests, instance, heard, ended)
+    taken = partial(_taken, world, name) if world.console_taken_after else None
+    return Attachment(world.guests, instance, heard, ended, taken)
+
+
+def _taken(world: World, name: str, ended: Callable[[], None]) -> Callable[[], None]:
+    """Somebody's `virtctl console`, after a while: whoever is attached then is cut off."""
+    what = f"console of {name} taken"
+    return world.engine.after(world.console_taken_after, ended, what).cancel

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 
 from harness.twin.apiserver.errors import ApiError
 from harness.twin.apiserver.execresult import ExecResult, Running
-from harness.twin.world import cluster_dns, container_images, container_programs, satellites
+from harness.twin.world import (
+    cluster_dns,
+    container_images,
+    container_programs,
+    launcher_programs,
+    satellites,
+)
 from harness.twin.world.launcher import CONSOLE_LOG
-from harness.twin.world.objects import Obj, deep, labels_of
+from harness.twin.world.objects import Obj, deep, labels_of, parse_rfc3339
 
 if TYPE_CHECKING:
     from harness.twin.world.guest import Guest
@@ -45,6 +51,12 @@ def run_on_host(world: World, pod: Obj, container: str, argv: list[str]) -> Exec
     environment = {**_COMMON, "HOSTNAME": pod["metadata"]["name"], **world.hosts.environment(pod)}
     if labels_of(pod).get("kubevirt.io") != "virt-launcher" or chosen != "compute":
         environment = {**_COMMON, "HOSTNAME": pod["metadata"]["name"]}
+    else:
+        host = world.hosts.system_of(pod["spec"]["nodeName"])
+        ran = world.engine.now - parse_rfc3339(pod["status"]["startTime"])
+        seen = launcher_programs.run(argv, _guest_in(world, pod), host, ran)
+        if seen is not None:
+            return seen
     return _environment_program(argv, environment)
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.twin.world.objects import Obj, digest, parse_rfc3339, rfc3339
+from harness.twin.world.objects import Obj, digest, rfc3339
 
 if TYPE_CHECKING:
     from harness.twin.apiserver.store import Store
     from harness.twin.engine import Engine
 
 RETENTION = 3600.0
-"""Seconds an Event is kept after its last occurrence (the API server's --event-ttl default)."""
+"""Seconds an Event is kept at least after its last occurrence (--event-ttl's default)."""
+REUSE, SHARE = 60.0, 0.05
+"""An API server gives what it writes within a minute, or this share of the time that it is kept,
+one lease of etcd's (apiserver/pkg/storage/etcd3/lease_manager.go): it expires together."""
+_Key = tuple[str, str]
 _FIELDS = ("apiVersion", "kind", "name", "namespace", "uid", "resourceVersion")
 
 
@@ -24,6 +28,11 @@ class Recorder:
     def __init__(self, store: Store, engine: Engine) -> None:
         self._store = store
         self._engine = engine
+        self.retention = RETENTION
+        """Seconds that this cluster keeps an Event that is written from now on."""
+        self._lease: set[_Key] = set()  # what the present lease keeps
+        self._leased_at = float("-inf")
+        self._kept: dict[_Key, set[_Key]] = {}
 
     def normal(self, obj: Obj, reason: str, message: str, component: str) -> None:
         """Something went as it should."""
@@ -70,7 +79,7 @@ class Recorder:
             "count": 1,
         }
         self._store.create(self._store.registry.by_kind("v1", "Event"), event, namespace=namespace)
-        self._expire(namespace, name)
+        self._keep(namespace, name)
 
     def _again(self, namespace: str, name: str) -> None:
         def count(event: Obj) -> None:
@@ -78,18 +87,25 @@ class Recorder:
             event["lastTimestamp"] = rfc3339(self._engine.now)
 
         self._store.edit("v1", "Event", namespace, name, count, manager="events")
+        self._keep(namespace, name)
 
-    def _expire(self, namespace: str, name: str) -> None:
-        self._engine.after(RETENTION, lambda: self._look(namespace, name), f"event {name} expires")
+    def _keep(self, namespace: str, name: str) -> None:
+        """Put an Event that was just written under the present lease."""
+        now, key = self._engine.now, (namespace, name)
+        reuse = min(REUSE, self.retention * SHARE)
+        if now - self._leased_at > reuse:
+            self._leased_at, self._lease = now, set()
+            lease = self._lease
+            self._engine.after(
+                self.retention + reuse, lambda: self._expire(lease), "a lease of events expires"
+            )
+        self._kept.get(key, set()).discard(key)
+        self._kept[key] = self._lease
+        self._lease.add(key)
 
-    def _look(self, namespace: str, name: str) -> None:
-        event = self._store.find("v1", "Event", namespace, name)
-        if event is None:
-            return
-        last = parse_rfc3339(event["lastTimestamp"])
-        if last + RETENTION <= self._engine.now:
-            self._store.delete(self._store.registry.by_kind("v1", "Event"), namespace, name)
-        else:
-            # it was counted up since: it lives on from its last occurrence
-            left = last + RETENTION - self._engine.now
-            self._engine.after(left, lambda: self._look(namespace, name), f"event {name} expires")
+    def _expire(self, lease: set[_Key]) -> None:
+        resource = self._store.registry.by_kind("v1", "Event")
+        for key in sorted(lease):
+            del self._kept[key]
+            if self._store.find("v1", "Event", *key) is not None:
+                self._store.delete(resource, *key)

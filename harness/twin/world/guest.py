@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -16,6 +17,7 @@ from harness.twin.world.hostroot import HostRoot
 from harness.twin.world.images import Image
 from harness.twin.world.kernel import Kernel
 from harness.twin.world.machineconfig import MachineConfig, MachineConfigError
+from harness.twin.world.memory import Boot
 from harness.twin.world.modulespecs import ModuleSpecs
 from harness.twin.world.nvidia import Card
 from harness.twin.world.services import (
@@ -60,6 +62,7 @@ class Guest:
         self.image = image
         self.cards = cards
         self.kind = kind
+        self.pace = 1.0  # how many times longer than on bare metal everything takes here
         self.running = False  # the operating system is up
         self.installed = False
         self.default_runtime = "runc"  # containerd's, for a pod without a RuntimeClass
@@ -82,10 +85,9 @@ class Guest:
         self._sequence: BootSequence | None = None
         self.kernel = Kernel(image, hostname, lambda: engine.now, self._print_line)
         if kind == "nocloud":
-            line = self.kernel.command_line
-            self.kernel.command_line = line.replace("=openstack", "=nocloud")
-        self._memory = self.kernel.mem_available_kib
-        self.root = HostRoot(self.kernel, image)
+            self.kernel.command_line = self.kernel.command_line.replace("=openstack", "=nocloud")
+        self.boots: list[Boot] = []  # every one, the latest last
+        self.root = HostRoot(self.kernel, image, listening=lambda: self.services.listening())
         self.services = Services(engine, rng, self._log, self._exists)
         self.services.on_up.append(self._service_up)
         self.kernel.changed.append(self.services.evaluate)
@@ -218,8 +220,7 @@ class Guest:
 
     def panic(self, why: str, task: str) -> None:
         """The kernel panics, and starts anew after what /proc/sys/kernel/panic says."""
-        for line in panics.lines(why, task, self.kernel_version):
-            self.kernel.log(line)
+        self.kernel.log("\n".join(panics.lines(why, task, self.kernel_version)))
         seconds = self.kernel.settings["panic"]
         if seconds > 0:
             self.kernel.log(f"Rebooting in {seconds} seconds..")
@@ -235,16 +236,15 @@ class Guest:
 
     def _starve(self) -> None:
         """Memory runs out: a kill, another, and then there is nobody left to kill."""
-        self.kernel.mem_available_kib = 61_440
         for index, delay in enumerate((30.0, 41.0)):
-            kill = panics.out_of_memory(self.kernel.mem_total_kib, index, self.kernel_version)
-            self._later(delay, partial(self._log_all, kill), "out of memory")
+            kill = panics.out_of_memory(self.kernel.memory.total, index, self.kernel_version)
+            self._later(delay, partial(self._kill, "\n".join(kill)), "out of memory")
         end = partial(self.panic, "System is deadlocked on memory", "kworker/u16:1")
         self._later(58.0, end, "deadlocked on memory")
 
-    def _log_all(self, lines: Sequence[str]) -> None:
-        for line in lines:
-            self.kernel.log(line)
+    def _kill(self, said: str) -> None:
+        self.boots[-1].kills.append(self._engine.now)
+        self.kernel.log(said)
 
     def _restart(self, delay: float) -> None:
         """Start anew without having gone down in order."""
@@ -294,6 +294,8 @@ class Guest:
             self._sequence.stop()
         self.services.stop()
         self.root.disk.crash()
+        if self.running:
+            self.boots[-1].ended = self._engine.now
         self.running, self.stage = False, stage
 
     # -- a boot --------------------------------------------------------------------------------
@@ -306,7 +308,8 @@ class Guest:
         if self.repeats_boot_id and self.installed:
             boot_id = self._last_boot = self._last_boot or boot_id
         at_once = [card for card in self.cards if card.bdf not in self._card_holds]
-        self.kernel.mem_available_kib = self._memory
+        self.kernel.memory = replace(self.kernel.memory, exhausted=None)
+        self.boots.append(Boot(self._engine.now, self.kernel.memory))
         self.kernel.boot(boot_id, at_once)
         for card in self.cards:
             if card.bdf in self._card_holds:
@@ -366,15 +369,15 @@ class Guest:
             failed=self._boot_failed,
         )
         self.services.boot(worker_services(self.image, self._kubelet_takes()))
-        self._sequence.start(self._engine.now - self.kernel.uptime + BOOT_TIMEOUT)
+        self._sequence.start(self._engine.now + BOOT_TIMEOUT)
         self._specs.reconcile()
         if self._hunger:
-            self._later(self._hunger.pop(0) - self.uptime, self._starve, "memory runs out")
+            uptime = self.kernel.memory.exhausted = self._hunger.pop(0)
+            self._later(uptime - self.uptime, self._starve, "memory runs out")
 
     def _kubelet_takes(self) -> tuple[float, float]:
-        if self._pulled:
-            return _KUBELET
-        return (_KUBELET[0] + _KUBELET_PULLS[0], _KUBELET[1] + _KUBELET_PULLS[1])
+        least, most = (0.0, 0.0) if self._pulled else _KUBELET_PULLS
+        return ((_KUBELET[0] + least) * self.pace, (_KUBELET[1] + most) * self.pace)
 
     def _service_up(self, identity: str) -> None:
         if identity == PERSISTENCED:
@@ -383,6 +386,7 @@ class Guest:
             self.tmpfs[cdi_gen.SPEC] = cdi_gen.text(self.kernel.driven(), self.root.tree())
         if identity == "kubelet":
             self._pulled = True
+            self.boots[-1].served = self._engine.now
             self._on_kubelet()
         if self._sequence is not None:
             self._sequence.check()
@@ -392,16 +396,17 @@ class Guest:
         if "panic=0" in self.kernel.command_line.split():
             self._log("[talos] panic=0 kernel flag found, sleeping forever")
             return
-        for second in range(COUNTDOWN, 0, -1):
+        for second in range(COUNTDOWN, -1, -1):
             line = f"[talos] rebooting in {second} seconds"
             self._later(COUNTDOWN - second, partial(self._log, line), "countdown")
-        self._later(COUNTDOWN, self.reboot, "reboot after a failed boot")
+        self._later(COUNTDOWN + 1, self.reboot, "reboot after a failed boot")
 
     # -- plumbing ------------------------------------------------------------------------------
 
     def _later(self, delay: float, do: Callable[[], None], what: str) -> None:
         self._timers = [timer for timer in self._timers if timer.when >= self._engine.now]
-        self._timers.append(self._engine.after(delay, do, f"{self.hostname}: {what}"))
+        seconds = delay * self.pace
+        self._timers.append(self._engine.after(seconds, do, f"{self.hostname}: {what}"))
 
     def _log(self, text: str) -> None:
         self.kernel.log(text)

@@ -65,6 +65,7 @@ class Guests:
             rng=self._world.rng(f"guest {name} {uid}"),
             kind=image.kind,
         )
+        guest.pace = self._world.hosts.system_of(pod["spec"]["nodeName"]).pace
         guest.kernel.disk_bytes = self._size(disk)
         disk_uid = (disk.get("metadata") or {}).get("uid", "")
         guest.installed = self._installed.get(disk_uid, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from harness.twin.world import cdi_gen, nvidia
+from harness.twin.world import cdi_gen, nvidia, sockets
 from harness.twin.world.filesystem import Device, Directory, Entry, File, Filesystem, Link, text
 from harness.twin.world.guest_disk import GuestDisk
 from harness.twin.world.images import Image
@@ -44,7 +44,7 @@ class HostRoot:
     ``tmpfs`` holds files that processes wrote below /run and /var/run since this boot (device
     plugin, validator): path to bytes, gone at the next boot. ``lacking`` are paths that this
     build of the image does not have. ``disk`` is what is mounted at /var; ``size`` tells the bytes
-    of /dev/vda, 0 where there is none.
+    of /dev/vda, 0 where there is none; ``listening`` the TCP ports on which its services listen.
     """
 
     kernel: Kernel
@@ -53,6 +53,7 @@ class HostRoot:
     lacking: set[str] = field(default_factory=set)
     disk: GuestDisk = field(default_factory=GuestDisk)
     size: Callable[[], int] = lambda: 0
+    listening: Callable[[], tuple[int, ...]] = tuple
 
     def tree(self) -> Filesystem:
         """The host's root file system at this moment."""
@@ -70,6 +71,8 @@ class HostRoot:
         yield "/proc/modules", _live(kernel.proc_modules)
         yield "/proc/uptime", _live(kernel.proc_uptime)
         yield "/proc/meminfo", _live(kernel.proc_meminfo)
+        yield "/proc/1/net/tcp", _live(lambda: sockets.tcp(()))
+        yield "/proc/1/net/tcp6", _live(lambda: sockets.tcp6(self.listening()))
         yield "/proc/version", text(f"{kernel.version()}\n")
         yield "/proc/cmdline", text(f"{kernel.command_line}\n")
         yield "/proc/sys/kernel/random/boot_id", text(f"{kernel.boot_id}\n")

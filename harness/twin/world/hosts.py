@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.twin.world import conditions, pods
+from harness.twin.world import conditions, init_stages, pods, sidecars
 from harness.twin.world.heartbeats import Heartbeat
+from harness.twin.world.hostsystem import HostSystem
 from harness.twin.world.nvidia import Card, gb202, h100, l40s
 from harness.twin.world.objects import Obj, deep, labels_of, quantity, terminating
 from harness.twin.world.reconcile import Activities, Queue
@@ -70,6 +71,8 @@ class Hosts:
         self.cards = _inventory(world)
         # who holds a host's cards, or one card by its UUID, where it is not vfio-pci
         self.drivers: dict[str, str] = {}
+        self.systems: dict[str, HostSystem] = {}  # by host, where it is another than most are
+        self.broken_sidecars: set[str] = set()  # names of containers that come up on no host
         self.logs: dict[str, list[str]] = {}  # pod UID to its lines
         self._readers: dict[str, list[Callable[[bytes], None]]] = {}  # of logs, by pod UID
         self._held: dict[str, str] = {}  # uuid of a card to UID of the pod that has it
@@ -94,6 +97,10 @@ class Hosts:
             name = node["metadata"]["name"]
             self._beats[name] = Heartbeat(self._cluster, name)
             self._beats[name].start()
+
+    def system_of(self, node: str) -> HostSystem:
+        """What a host's own operating system is."""
+        return self.systems.get(node, HostSystem())
 
     def address_of(self, node: str) -> str:
         """A host's own address."""
@@ -318,7 +325,9 @@ class Hosts:
             return
         now, node = self._engine.now, current["spec"]["nodeName"]
         self._cluster.status(
-            current, lambda stored: pods.creating(stored, _host_ip(node), now), manager="kubelet"
+            current,
+            lambda found: init_stages.accepted(found, _host_ip(node), now),
+            manager="kubelet",
         )
         uid = current["metadata"]["uid"]
         seconds = self._world.timings.draw(_start_of(current))
@@ -365,6 +374,10 @@ class Hosts:
         if self._world.claims.unbound(current):
             uid = current["metadata"]["uid"]
             self._work.start(f"start {uid}", _MOUNT_AGAIN, lambda: self._run(current))
+            return
+        if sidecars.start(self._cluster, current, self.broken_sidecars, self._engine.now):
+            key = f"start {current['metadata']['uid']}"
+            self._work.start(key, sidecars.BACK_OFF, lambda: self._run(current))
             return
         ip, now = self.address(current["spec"]["nodeName"]), self._engine.now
         self._cluster.status(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,8 @@ from harness.twin.apiserver.execresult import ExecResult
 from harness.twin.world import programs
 from harness.twin.world.filesystem import Directory, Entry, Filesystem, text
 from harness.twin.world.hosts import HostCard
-from harness.twin.world.objects import deep
+from harness.twin.world.hostsystem import HostSystem
+from harness.twin.world.objects import deep, labels_of, parse_rfc3339
 
 if TYPE_CHECKING:
     from harness.twin.world.world import World
@@ -44,9 +45,8 @@ _MODULES = (
     ("drbd", 770048, "drbd_transport_tcp,"),
     ("vhost_net", 32768, "-"),
     ("vhost", 53248, "vhost_net,"),
-    ("kvm_intel", 454656, "-"),
-    ("kvm", 1421312, "kvm_intel,"),
 )
+_KVM = {"kvm_intel": 454656, "kvm_amd": 249856}
 _TAKEN = (("nvidia_uvm", 2232320, "-"), ("nvidia", 14684160, "nvidia_uvm,"))
 
 
@@ -93,13 +93,26 @@ class Hypervisor:
         found["/proc/sys/kernel/osrelease"] = text(f"{self._release()}\n")
         found["/proc/sys/kernel/hostname"] = text(f"{self.name}\n")
         found["/sys/bus/pci/devices"] = Directory()
-        return found
+        now, started = self.world.engine.now, self.world.started
+        return found | self._system().files(now, started, list(self._launchers(now)))
+
+    def _system(self) -> HostSystem:
+        return self.world.hosts.system_of(self.name)
+
+    def _launchers(self, now: float) -> Iterator[tuple[str, str, float]]:
+        """UID, class of service and seconds of each launcher pod that runs here."""
+        for pod in self.world.hosts.pods_on(self.name):
+            began = deep(pod, "status", "startTime")
+            if labels_of(pod).get("kubevirt.io") == "virt-launcher" and began:
+                qos = str(deep(pod, "status", "qosClass") or "Burstable").lower()
+                yield pod["metadata"]["uid"], qos, now - parse_rfc3339(began)
 
     def _modules(self) -> str:
-        more = _TAKEN if self._driver_loaded() else ()
+        more, kvm = _TAKEN if self._driver_loaded() else (), self._system().kvm
+        own = ((kvm, _KVM[kvm], "-"), ("kvm", 1421312, f"{kvm},"))
         return "".join(
             f"{name} {size} {users.count(',')} {users} Live 0x0000000000000000\n"
-            for name, size, users in (*more, *_MODULES)
+            for name, size, users in (*more, *_MODULES, *own)
         )
 
     def _release(self) -> str:

@@ -98,6 +98,23 @@ def backed_off(pod: Obj, name: str, seconds: float) -> None:
     one["state"] = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
 
 
+def beside(pod: Obj, name: str, now: float) -> None:
+    """An init container that goes on beside the others (restartPolicy Always) has started."""
+    running(pod, name, now)
+    _status_of(pod, name)["ready"] = True
+    if all(each["ready"] for each in pod["status"].get("initContainerStatuses") or ()):
+        conditions.write(pod, now, conditions.true("Initialized"))
+
+
+def fell_back(pod: Obj, name: str, seconds: float, now: float) -> None:
+    """One that was started, failed at once, and is waited with: once more than before."""
+    if _status_of(pod, name)["lastState"]:
+        restarted(pod, name)
+    running(pod, name, now)
+    ended(pod, name, now, 1)
+    backed_off(pod, name, seconds)
+
+
 def restarted(pod: Obj, name: str) -> None:
     """A container is about to be started once more."""
     _status_of(pod, name)["restartCount"] += 1

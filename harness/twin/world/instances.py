@@ -147,9 +147,9 @@ class Instances:
         self._queue.add(metadata["namespace"], metadata["name"], delay)
 
     def _launch(self, instance: Obj) -> None:
-        made = self._cluster.create(
-            launcher.pod(instance, self._world.identities.suffix()), manager=CONTROLLER
-        )
+        log = launcher.logs_console(instance, self._world.kubevirt)
+        pod = launcher.pod(instance, self._world.identities.suffix(), log=log)
+        made = self._cluster.create(pod, manager=CONTROLLER)
         text = f"Created virtual machine pod {made['metadata']['name']}"
         self._cluster.events.normal(instance, "SuccessfulCreate", text, CONTROLLER)
         self._phase(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from harness.twin.world import nvidia
 from harness.twin.world.images import BOOT_MODULES, Image, ModuleFile
+from harness.twin.world.memory import Memory
 from harness.twin.world.nvidia import Card
 
 COMMAND_LINE = (
@@ -69,9 +70,8 @@ class Kernel:
         self.command_line = COMMAND_LINE
         self.boot_id = ""
         self.cards: list[Card] = []  # on the PCI bus now
-        self.mem_total_kib = 16_384_000
+        self.memory = Memory()  # of this boot
         self.disk_bytes = 20 * 2**30  # /dev/vda, as the hypervisor offers it at power-on
-        self.mem_available_kib = 13_107_200
         self.changed: list[Callable[[], None]] = []  # called after a module or a card appears
         self.settings: dict[str, int] = {}  # what may be written below /proc/sys/kernel
         self._clock = clock
@@ -237,14 +237,8 @@ class Kernel:
 
     def proc_meminfo(self) -> str:
         """/proc/meminfo, the lines that tell page cache from pressure (uptime_and_diagnosis 3)."""
-        rows: Mapping[str, int] = {
-            "MemTotal": self.mem_total_kib,
-            "MemFree": min(self.mem_available_kib, 655_360),
-            "MemAvailable": self.mem_available_kib,
-            "Buffers": 4_096,
-            "Cached": max(self.mem_available_kib - 655_360, 0),
-        }
-        return "".join(f"{f'{name}:':<16}{value:>8} kB\n" for name, value in rows.items())
+        rows = self.memory.at(self.uptime).rows()
+        return "".join(f"{f'{name}:':<16}{value:>8} kB\n" for name, value in rows)
 
     def version(self) -> str:
         """The kernel's version banner, as /proc/version and the first line of a boot have it."""

@@ -266,6 +266,12 @@ TENANT: tuple[Resource, ...] = (
     _cluster(
         "nvidia.com/v1", "ClusterPolicy", "clusterpolicies", shown=_columns(Status="status.state")
     ),
+    _cluster(
+        "certificates.k8s.io/v1",
+        "CertificateSigningRequest",
+        generation=False,
+        shown=_columns(SignerName="spec.signerName", Requestor="spec.username"),
+    ),
     _cluster(STORAGE, "CSIDriver", status=False),
     _cluster(STORAGE, "CSINode", status=False),
     _cluster(STORAGE, "VolumeAttachment", shown=_columns(Node="spec.nodeName")),

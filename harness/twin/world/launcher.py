@@ -33,8 +33,22 @@ def gpus(instance: Obj) -> list[str]:
     return [str(gpu["deviceName"]) for gpu in devices.get("gpus") or ()]
 
 
-def pod(instance: Obj, suffix: str) -> Obj:
-    """The pod. Memory and CPU come from the instance's domain."""
+def logs_console(instance: Obj, kubevirt: Obj | None) -> bool:
+    """Whether the launcher keeps a log of the console.
+
+    The instance decides; where it says nothing, it does unless the KubeVirt CR disables it
+    (uptime_and_diagnosis.md section 4).
+    """
+    said = deep(instance, "spec", "domain", "devices", "logSerialConsole")
+    if said is not None:
+        return bool(said)
+    options = deep(kubevirt or {}, "spec", "configuration", "virtualMachineOptions") or {}
+    return kubevirt is not None and "disableSerialConsoleLog" not in options
+
+
+def pod(instance: Obj, suffix: str, *, log: bool = False) -> Obj:
+    """The pod. Memory and CPU come from the instance's domain; ``log``: with its console's log,
+    which goes on beside the machine and has to be up before it (kubevirt#15989)."""
     metadata = instance["metadata"]
     name = metadata["name"]
     labels = {
@@ -48,9 +62,7 @@ def pod(instance: Obj, suffix: str) -> Obj:
         "kubectl.kubernetes.io/default-container": COMPUTE,
         "kubevirt.io/migrationTransportUnix": "true",
     }
-    containers = [_compute(instance)]
-    if deep(instance, "spec", "domain", "devices", "logSerialConsole"):
-        containers.append(_console_log(name))
+    first = {"initContainers": [_console_log(name)]} if log else {}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -66,7 +78,8 @@ def pod(instance: Obj, suffix: str) -> Obj:
             "hostname": name,
             "terminationGracePeriodSeconds": 45,
             "nodeSelector": {"kubevirt.io/schedulable": "true"},
-            "containers": containers,
+            **first,
+            "containers": [_compute(instance)],
             "volumes": _volumes(instance),
         },
     }
@@ -102,6 +115,7 @@ def _console_log(name: str) -> Obj:
     return {
         "name": CONSOLE_LOG,
         "image": "quay.io/kubevirt/virt-launcher:v1.8.4",
+        "restartPolicy": "Always",
         "command": ["/usr/bin/virt-tail", "--logfile", f"/var/run/kubevirt-private/{name}/serial"],
     }
 

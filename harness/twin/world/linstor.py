@@ -65,6 +65,9 @@ class Linstor:
         )
         self.capacities = Capacities(world, self)
         self.volumes: dict[str, Volume] = {}
+        self.deletes = True
+        """Whether satellites take away what is deleted; else it stays in ``deleting``."""
+        self.deleting: set[str] = set()
         self.error_reports: list[ErrorReport] = []
         self._told_free: dict[str, int] = {}  # KiB, of hosts whose satellite hangs
         world.storage.on_created.append(self._follow)
@@ -176,7 +179,9 @@ class Linstor:
 
     def delete(self, name: str) -> None:
         """A volume is gone; one that is not there is fine."""
-        if self.volumes.pop(name, None) is not None:
+        if not self.deletes and name in self.volumes:
+            self.deleting.add(name)
+        elif self.volumes.pop(name, None) is not None:
             self.pools.release(name)
             self.reports.forget(name)
             self.capacities.changed()

@@ -136,6 +136,7 @@ class View:
             name=volume.name,
             node_name=host,
             props={"StorPoolName": volume.group.pool},
+            flags=["DELETE"] if volume.name in self._linstor.deleting else None,
             layer_object=layer,
             state={"in_use": told.in_use} if told is not None else None,
             uuid=self.identity("resource", host, volume.name),

@@ -52,6 +52,7 @@ class Disk:
     schematic: str
     version: str
     factory: str
+    platform: str = "openstack"
 
     @property
     def golden(self) -> str:
@@ -61,7 +62,7 @@ class Disk:
     @property
     def url(self) -> str:
         """The image's address at the factory."""
-        return image_url(self.factory, self.schematic, self.version)
+        return image_url(self.factory, self.schematic, self.version, self.platform)
 
 
 def golden_name(schematic: str, version: str) -> str:
@@ -69,9 +70,9 @@ def golden_name(schematic: str, version: str) -> str:
     return f"talos-worker-{schematic}-{version}"
 
 
-def image_url(factory: str, schematic: str, version: str) -> str:
-    """Where a factory gives an image."""
-    return f"{factory.rstrip('/')}/image/{schematic}/{version}/openstack-amd64.raw.xz"
+def image_url(factory: str, schematic: str, version: str, platform: str = "openstack") -> str:
+    """Where a factory gives an image of a platform."""
+    return f"{factory.rstrip('/')}/image/{schematic}/{version}/{platform}-amd64.raw.xz"
 
 
 def is_identifier(schematic: str) -> bool:
@@ -110,6 +111,7 @@ def resolve(values: Obj, pool: str, rules: DiskRules) -> Disk:
         str(own.get("schematicID") or talos["schematicID"]),
         str(own.get("version") or talos["version"]),
         str(own.get("imageFactoryURL") or talos["imageFactoryURL"] or "").rstrip("/"),
+        rules.platform,
     )
     _check(disk, str(talos["version"]), who, rules)
     return disk

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from harness.twin.engine import Engine, Timer
 from harness.twin.world.images import Image
 
-BOOT_TIMEOUT = 4200.0  # seconds from the start of the kernel (TAL constants.go, BootTimeout 70 min)
-COUNTDOWN = 10  # seconds from the failure to the reboot
+BOOT_TIMEOUT = 4200.0
+"""Seconds from the start of task startAllServices, which has this limit of its own (TAL BootTimeout
+and v1alpha1_sequencer_tasks.go): an uptime of about 4206 s where a boot gets there in six."""
+COUNTDOWN = 10  # it is told "rebooting in 10 seconds", 9, and so on to 0, a second each
 _WAIT_LINE_EVERY = 15.0
 PERSISTENCED = "ext-nvidia-persistenced"
 CDI_GEN = "ext-nvidia-cdi-gen"
 GUEST_AGENT = "ext-qemu-guest-agent"
+PORTS = {"kubelet": 10250, "apid": 50000}
+"""Where services listen on all addresses (TAL pkg/machinery/constants, ApidPort)."""
 Log = Callable[[str], None]
 
 
@@ -108,6 +112,10 @@ class Services:
         service = self._services.get(identity)
         return service is not None and service.up
 
+    def listening(self) -> tuple[int, ...]:
+        """The TCP ports on which the services that are up listen, ascending."""
+        return tuple(sorted(p for name, p in PORTS.items() if self.is_up(name)))
+
     def missing(self) -> tuple[str, ...]:
         """The services that are not up, by id."""
         return tuple(service.spec.id for service in self.table() if not service.up)
@@ -195,6 +203,9 @@ class BootSequence:
         self._began = self._engine.now
         self._loud("[talos] phase startEverything (10/10): 1 tasks(s)")
         self._loud("[talos] task startAllServices (1/1): starting")
+        count = len(self._services.table())
+        self._loud(f"[talos] task startAllServices (1/1): waiting for {count} services")
+        self._still_waiting()
         self._timers = [
             self._engine.every(_WAIT_LINE_EVERY, self._still_waiting, "startAllServices waits"),
             self._engine.at(deadline, self._give_up, "BootTimeout"),

@@ -6,7 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from harness.twin.world import conditions, device_manager, worker_node
+from harness.twin.world import (
+    conditions,
+    device_manager,
+    kubelet_certificates,
+    taint_manager,
+    worker_node,
+)
 from harness.twin.world.conditions import Condition
 from harness.twin.world.container_runtime import Container
 from harness.twin.world.heartbeats import Heartbeat, node_conditions
@@ -178,6 +184,7 @@ class Workers:
             secret = f"bootstrap-token-{token}"
             if not token or self.cluster.find("v1", "Secret", "kube-system", secret) is None:
                 return
+            kubelet_certificates.ask(self.cluster, self._world.engine, name, token)
             self._register(worker)
         else:
             self._return(worker, node)
@@ -211,6 +218,7 @@ class Workers:
             _overwrite(stored, node_conditions(now, ready=False, message=worker_node.NO_NETWORK))
 
         self.cluster.status(node, change, manager=MANAGER)
+        taint_manager.taint(self.cluster, node, worker_node.NOT_READY)
         self.cluster.events.normal(node, "Starting", "Starting kubelet.", MANAGER)
         if before != info["bootID"]:
             name = worker.guest.hostname
@@ -234,7 +242,9 @@ class Workers:
 
         self.cluster.status(node, change, manager=MANAGER)
         dropped = (worker_node.CNI_TAINT, worker_node.NOT_READY, _UNREACHABLE)
+        spared = taint_manager.doomed(self.cluster, node)
         self._drop_taints(node, dropped)
+        taint_manager.spare(self.cluster, spared)
         self.cluster.events.normal(node, "NodeReady", "Node status is now: NodeReady", MANAGER)
         for tell in self.on_up:
             tell(worker.guest.hostname, worker.guest)

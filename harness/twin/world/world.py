@@ -50,6 +50,7 @@ from harness.twin.world.kubevirt import VirtualMachines
 from harness.twin.world.kubevirt_csi import KubevirtCsi
 from harness.twin.world.linstor import Linstor
 from harness.twin.world.machines import Machines, TalosBootstrap
+from harness.twin.world.metrics import Metrics
 from harness.twin.world.objects import (
     BOOTSTRAP,
     CAPI,
@@ -93,6 +94,7 @@ class World:
 
     def __init__(self, engine: Engine, *, seed: int = 1) -> None:
         self.engine = engine
+        self.started = engine.now
         self.seed = seed
         self.planted: list[str] = []
         self.identities = Identities(seed)
@@ -100,6 +102,8 @@ class World:
         self.factory = ImageFactory()
         # asked with each new guest and its VMI, before the guest is powered on
         self.on_guest: list[GuestHook] = []
+        # seconds after which another client attaches to a console that is attached to; 0: none does
+        self.console_taken_after = 0.0
         self._chart = ChartBehaviour()
         self._kubernetes_chart = KubernetesChart()
         self._catalogue_chart = CatalogueChart()
@@ -177,6 +181,7 @@ class World:
             self.quotas.admission,
         ]
         self.guests = Guests(self)
+        self.metrics = Metrics(self)
         self.workers = {name: Workers(self, c) for name, c in self.tenant_clusters.items()}
         self.endpoints: dict[str, EndpointSlices] = {}
         self.workloads = [

@@ -159,7 +159,7 @@ def test_the_console_log_container_is_followed_too(lab: Any) -> None:
     (pod,) = (
         p
         for p in lab.management.all("v1", "Pod", NAMESPACE)
-        if any(c["name"] == "guest-console-log" for c in p["spec"]["containers"])
+        if any(c["name"] == "guest-console-log" for c in p["spec"].get("initContainers", ()))
     )
     where = (NAMESPACE, pod["metadata"]["name"], "guest-console-log")
     backend(lab).follow_logs(*where, reader.hear)

@@ -153,4 +153,7 @@ def test_memory_that_runs_out_is_told_as_a_kernel_tells_it(lab: Any) -> None:
     assert re.search(r"^MemAvailable: +61440 kB$", meminfo, re.MULTILINE)
     lab.run_until(lambda: guest.boot_id != first, 200)
     assert "deadlocked on memory" in guest.console().decode()
-    assert "MemAvailable:   13107200 kB" in guest.run(["cat", "/proc/meminfo"]).stdout.decode()
+    meminfo = guest.run(["cat", "/proc/meminfo"]).stdout.decode()
+    available = re.search(r"^MemAvailable: +(\d+) kB$", meminfo, re.MULTILINE)
+    assert available is not None
+    assert int(available[1]) > 13_000_000

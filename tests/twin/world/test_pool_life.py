@@ -155,7 +155,7 @@ def test_the_disk_goes_through_the_phases_of_an_http_import(lab: Any) -> None:
 
 
 # Events, and what the GPU operator keeps for the next node with a card
-KEPT = ("Event", "DaemonSet", "RuntimeClass")
+KEPT = ("Event", "DaemonSet", "RuntimeClass", "CertificateSigningRequest")
 
 
 def owner_kind(obj: Any) -> str:

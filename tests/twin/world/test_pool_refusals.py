@@ -90,8 +90,6 @@ def failed_golden(lab: Any) -> None:
 
 
 def broken_golden(lab: Any) -> None:
-    rules = replace(lab.world.chart.disks, importer_guard=True)
-    lab.world.chart = replace(lab.world.chart, disks=rules)
     running = {"type": "Running", "status": "False", "reason": "Error"}
     cdi_says(lab, phase="ImportInProgress", restartCount=4, conditions=[running])
 
