@@ -18,6 +18,17 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 Look = Callable[[], bool]
+Waited = Callable[[str, float, float], None]
+"""Is told of a wait that has ended: what it was for, and between which of the lab's moments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A wait that goes on: what for, and between which of the lab's moments at most."""
+
+    what: str
+    since: float
+    until: float
 
 
 class ClockStuck(Exception):
@@ -104,8 +115,11 @@ class WallClock:
 
     def __init__(self, offset: float = 0.0) -> None:
         self.offset = offset
+        self.waited: Waited | None = None
         self._arrived = threading.Condition()
         self._arrivals = 0
+        self._pending: dict[int, Pending] = {}
+        self._waits = 0
 
     def now(self) -> float:
         """The lab's time, seconds since the epoch."""
@@ -123,13 +137,31 @@ class WallClock:
         self,
         look: Look,
         deadline: Deadline,
-        what: str,  # noqa: ARG002 - protocol
+        what: str,
         bell: threading.Event | None = None,
     ) -> bool:
         """Wait until ``look()`` is true, looking at each arrival and once at the limit.
 
         The remaining time is kept on the monotonic clock: a stepped wall clock cannot stretch it.
         """
+        ident = threading.get_ident()
+        self._waits += 1
+        self._pending[ident] = Pending(what, self.now(), deadline.at)
+        try:
+            with _told(self, self.waited, what):
+                return self._wait(look, deadline, bell)
+        finally:
+            self._pending.pop(ident, None)
+
+    def pending(self) -> Pending | None:
+        """What the process's own thread waits for; any thread may ask."""
+        return self._pending.get(_main())
+
+    def signs(self) -> int:
+        """Grows with each arrival and each wait: as long as it does, something goes on."""
+        return self._arrivals + self._waits
+
+    def _wait(self, look: Look, deadline: Deadline, bell: threading.Event | None) -> bool:
         until = time.monotonic() + deadline.remaining()
         if bell is not None:
             return _wait_for_the_bell(look, until, bell)
@@ -170,6 +202,21 @@ class WallClock:
     def back_off(self, seconds: float, stop: threading.Event) -> bool:
         """Pause on real time; True when told to stop."""
         return stop.wait(seconds)
+
+
+def _main() -> int:
+    return threading.main_thread().ident or 0
+
+
+@contextmanager
+def _told(clock: Clock, waited: Waited | None, what: str) -> Iterator[None]:
+    """Tell of what was waited for in here, however it ends."""
+    since = clock.now()
+    try:
+        yield
+    finally:
+        if waited is not None:
+            waited(what, since, clock.now())
 
 
 def _wait_for_the_bell(look: Look, until: float, bell: threading.Event) -> bool:
@@ -240,6 +287,7 @@ class _Blocked:
     name: str
     what: str
     until: float
+    since: float = 0.0
     looked: int = -1  # the turn at which this actor last looked in vain
 
 
@@ -283,6 +331,7 @@ class VirtualClock:
         self._changed = threading.Condition()
         self._participants: list[Participant] = []
         self._arbiter = _Arbiter()
+        self.waited: Waited | None = None
         self._now = source.settle().now
 
     def now(self) -> float:
@@ -307,13 +356,14 @@ class VirtualClock:
         """Wait until ``look()`` is true; time moves while every actor waits."""
         ident = threading.get_ident()
         name = self._arbiter.actors.get(ident, threading.current_thread().name)
-        waiting = _Blocked(name, what, deadline.at)
+        waiting = _Blocked(name, what, deadline.at, self._now)
         with self._changed:
             # whoever comes to wait may have written something: settle before time moves
             self._arbiter.entries += 1
             self._arbiter.blocked[ident] = waiting
         try:
-            return self._wait_turns(look, deadline, waiting)
+            with _told(self, self.waited, what):
+                return self._wait_turns(look, deadline, waiting)
         finally:
             with self._changed:
                 del self._arbiter.blocked[ident]
@@ -357,6 +407,15 @@ class VirtualClock:
             with self._changed:
                 del self._arbiter.actors[ident]
                 self._changed.notify_all()
+
+    def pending(self) -> Pending | None:
+        """What the process's own thread waits for; any thread may ask."""
+        found = self._arbiter.blocked.get(_main())
+        return None if found is None else Pending(found.what, found.since, found.until)
+
+    def signs(self) -> int:
+        """Grows with each turn and each wait: as long as it does, something goes on."""
+        return self._arbiter.turn + self._arbiter.entries
 
     def back_off(self, seconds: float, stop: threading.Event) -> bool:
         """Pause on real time: the lab's time may be waiting for this very watcher."""

@@ -51,10 +51,14 @@ class BootSample(Fact):
 @dataclass(frozen=True, slots=True)
 class WorkerGone(Fact):
     """A worker that cannot be asked, because it is no more: ``gone`` names the kinds of objects
-    that are not there any more, are on their way out, or are others now ("Node", "VMI")."""
+    that are not there any more, are on their way out, or are others now ("Node", "VMI").
+
+    ``taken`` says that the whole pool was taken away meanwhile, a clause; "" where it is there.
+    """
 
     node: str
     gone: tuple[str, ...]
+    taken: str = ""
 
 
 def age_at_end(before: BootSample, after: BootSample) -> float:

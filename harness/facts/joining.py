@@ -6,7 +6,7 @@ launcher pod, Node (objects 1 and 5). A HelmRelease that is Ready says nothing o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,6 +16,7 @@ from harness.facts.objects import (
     Obj,
     condition,
     epoch,
+    listed,
     name_of,
     origin_of,
     text_at,
@@ -39,6 +40,17 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class JoinStep:
+    """A step of the way and when it was done, by the cluster's time in epoch seconds; None where
+    the object does not say. ``kind`` and ``name`` are the object's that tells."""
+
+    what: str
+    kind: str
+    name: str
+    at: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class JoinTrack(Fact):
     """One worker's way to a Ready node.
 
@@ -46,7 +58,7 @@ class JoinTrack(Fact):
     and ``why`` name the object that it waits on, empty once Ready; ``events`` are that object's
     last ones, oldest first. ``seconds`` from the pool's request to the first Ready, None before
     it and for a Ready older than the request; ``waited`` seconds since the request; ``budget``
-    what it may take.
+    what it may take. ``steps`` are those that were done, from the request on, with their times.
     """
 
     machine: str
@@ -59,6 +71,7 @@ class JoinTrack(Fact):
     seconds: float | None
     waited: float
     budget: float
+    steps: tuple[JoinStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +143,63 @@ def _track(
         seconds=_elapsed(ready, since),
         waited=max(0.0, at - since),
         budget=budget,
+        steps=tuple(_steps(objects, machine, since)),
     )
+
+
+def _steps(objects: JoinObjects, machine: Obj, since: float) -> Iterator[JoinStep]:
+    """What was done of the way, each with the moment that its object gives.
+
+    Those older than the request, of a pool that stood already, have no time on this way.
+    """
+    yield JoinStep("pool asked for", "", "", since)
+    for what, obj, at in _milestones(objects, machine):
+        if obj:
+            timed = at if at is not None and at >= since - _ROUNDING else None
+            on_way = max(timed, since) if timed is not None else None
+            yield JoinStep(what, text_at(obj, "kind"), name_of(obj), on_way)
+
+
+def _milestones(objects: JoinObjects, machine: Obj) -> Iterator[tuple[str, Obj, float | None]]:
+    """(step, the object that tells of it, its moment), in order; {} for no object.
+
+    Sources: creationTimestamp, conditions' lastTransitionTime, and a VMI's
+    status.phaseTransitionTimestamps (objects 1 and 5).
+    """
+    vm = chain.vm_of(
+        chain.kubevirt_machine_of(machine, objects.kubevirt_machines), objects.virtual_machines
+    )
+    vmi = chain.vmi_of(vm, objects.vmis)
+    yield "Machine made", machine, _made(machine)
+    yield "bootstrap data there", *_became(machine, "BootstrapReady")
+    yield "VM made", vm, _made(vm)
+    for volume in chain.disks_of(vm, objects.data_volumes):
+        yield "disk filled", *_became(volume, "Ready")
+    yield "launcher pod placed", *_became(chain.launcher_of(vmi, objects.pods), "PodScheduled")
+    running = next(
+        (
+            text_at(one, "phaseTransitionTimestamp")
+            for one in listed(vmi, "status", "phaseTransitionTimestamps")
+            if text_at(one, "phase") == "Running"
+        ),
+        "",
+    )
+    yield "guest running", vmi if running else {}, epoch(running)
+    node = chain.node_of(machine, vmi, objects.nodes)
+    yield "Node registered", node, _made(node)
+    first = _first_ready(objects.nodes, node) if node else None
+    yield "Node Ready", node if first is not None else {}, first
+
+
+def _made(obj: Obj) -> float | None:
+    return epoch(text_at(obj, "metadata", "creationTimestamp"))
+
+
+def _became(obj: Obj, kind: str) -> tuple[Obj, float | None]:
+    """The object and since when the condition is True; no object where it is not."""
+    found = condition(obj, kind)
+    is_true = text_at(found, "status") == "True"
+    return (obj, epoch(text_at(found, "lastTransitionTime"))) if is_true else ({}, None)
 
 
 def _stop(objects: JoinObjects, machine: Obj) -> _Stop:

@@ -35,6 +35,8 @@ class ConsoleHeard:
     ``attached``: one and the same connection held from before the first to after the second, and
     ``ended`` says how it ended where it did not. ``size`` in bytes; ``banners`` counts the lines
     with which a kernel begins, ``banner_after`` the seconds to the first of them, None without any.
+    ``lost``: it ended while the machine ran on: another client took it, or the way was cut. What
+    was printed since is not known, and says nothing of the machine.
     """
 
     attached: bool
@@ -42,6 +44,7 @@ class ConsoleHeard:
     size: int
     banners: int
     banner_after: float | None
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,11 @@ class NeedError(ValueError):
     """A need that no lab can understand or meet: a mistake in the scenario, not a lack."""
 
 
+WINDOW = 93 * 60.0
+"""Seconds of uptime that are asked for where nobody names a window: 70 minutes is when Talos gives
+a boot up, at 71 it has booted anew (uptime_and_diagnosis section 3)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """One need: a term, and its value for ``term=value`` ("" without one)."""
@@ -100,13 +105,23 @@ class Missing:
         return self.because
 
 
+def window(lab: Lab, lane: str) -> float:
+    """Seconds that each node of a run of this lane ("" for none) is to stay on one boot; 0 for no
+    such window. Where time is virtual, a run without a lane has one: it costs seconds there.
+    """
+    run = lab.lanes.get(lane)
+    if run is None:
+        return WINDOW if lab.kind == "twin" and lab.clock == "virtual" else 0.0
+    return run.soak.seconds if run.soak is not None else 0.0
+
+
 def capabilities(lab: Lab, pool: str, *, lane: str = "") -> Capabilities:
     """What the pool of this name has in this lab, in a run of this lane ("" for none).
 
     KeyError when the lab has no such pool.
     """
     run = lab.lanes.get(lane)
-    soak = run is not None and run.soak is not None
+    soak = window(lab, lane) > 0
     if lab.kind == "qemu":
         return replace(_of_guests(lab, pool), soak=soak, lane=lane)
     asked = lab.pools[pool]

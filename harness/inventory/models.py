@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from harness.inventory.part import Part
 from harness.inventory.references import NOT_OF_GUESTS, slips
 from harness.inventory.secrets import SecretRef
+from harness.inventory.services import Linstor, Prometheus
 from harness.inventory.shapes import (
     ClassName,
     Count,
@@ -110,18 +111,6 @@ class Tenant(Part):
     )
     cluster: Name = Field(default="lab", description="Name of the Kubernetes CR.")
     requests_per_second: Rate | None = Field(default=None, description=_RATE)
-
-
-class Linstor(Part):
-    """How to reach LINSTOR's controller: its REST API over TLS, for holders of a certificate."""
-
-    url: Url = Field(
-        description="Address of its REST API (https://linstor.example:3371); the controller is "
-        "Service linstor-controller in cozy-linstor."
-    )
-    ca: SecretRef = Field(description="Certificate of the authority that signed the controller's.")
-    certificate: SecretRef = Field(description="The client certificate that it lets in.")
-    key: SecretRef = Field(description="Private key of that certificate.")
 
 
 class Host(Part):
@@ -386,6 +375,11 @@ class Lab(Part):
     linstor: Linstor | None = Field(
         default=None,
         description="LINSTOR's controller; a twin that a run starts or attaches to names its own.",
+    )
+    prometheus: Prometheus | None = Field(
+        default=None,
+        description="What scrapes the tenant's workers; a twin that a run starts or attaches to "
+        "names its own.",
     )
     hosts: tuple[Host, ...] = Field(
         default=(),

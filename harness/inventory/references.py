@@ -23,6 +23,7 @@ NOT_OF_GUESTS = (
     "cudaCommand",
     "cudaSuccess",
     "linstor",
+    "prometheus",
     "hosts",
     "gpus",
     "schematics",

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.facts import cdi, driver, fabric, guest, nvidia, pci, validator
+from harness.facts import apid, cdi, driver, extensions, fabric, guest, nvidia, pci, validator
 from harness.facts import modules as module_table
+from harness.facts.apid import Listening
 from harness.facts.cdi import CdiAbsent, CdiSpec
 from harness.facts.driver import DriverAbsent, DriverVersion
+from harness.facts.extensions import Extensions
 from harness.facts.fabric import FabricStates
 from harness.facts.fact import Unread
 from harness.facts.guest import BootId, Uptime
@@ -108,6 +110,19 @@ def uptime(shell: NodeShell) -> Uptime | Unread:
     """Seconds since the machine booted."""
     output, at, source = _cat(shell, guest.UPTIME)
     return guest.read_uptime(output, at=at, source=source)
+
+
+def running_extensions(shell: NodeShell, node: str) -> Extensions | Unread:
+    """The schematic that a Talos machine runs, and its extensions."""
+    output, at, source = read_file(shell, extensions.ASKED)
+    return extensions.read_extensions(node, output, at=at, source=source)
+
+
+def listening(shell: NodeShell, node: str) -> Listening | Unread:
+    """The TCP ports on which somebody listens on a machine."""
+    reply = shell.run(["cat", *apid.SOCKETS])
+    source = f"{shell.where}:{apid.SOCKETS[0]} and tcp6"
+    return apid.read_listening(node, output_of(reply), at=reply.ended, source=source)
 
 
 def _cdi(shell: NodeShell, path: str) -> CdiSpec | CdiAbsent | Unread:

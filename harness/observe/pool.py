@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from harness.facts import chain, machineconfig
+from harness.facts import apid, chain, machineconfig
 from harness.facts import pool as pool_facts
 from harness.facts import poolstate as state_facts
 from harness.facts import vmi as vmi_facts
+from harness.facts.apid import ControlPlanePorts
 from harness.facts.fact import Origin, Unread
 from harness.facts.machineconfig import InstallImage, RenderedModules
 from harness.facts.objects import (
@@ -35,6 +36,7 @@ __all__ = [
     "Worker",
     "boot_source",
     "bootstrap_template",
+    "control_plane_ports",
     "install_image",
     "launcher_gpus",
     "node_states",
@@ -120,6 +122,15 @@ def boot_source(
     if isinstance(template, Unread):
         return template
     return pool_facts.boot_source(template, at=now(), cluster=kube.name)
+
+
+def control_plane_ports(
+    kube: Kube, namespace: str, cluster: str, *, now: Now
+) -> ControlPlanePorts | Unread:
+    """The ports of the Service that stands before the tenant's control plane."""
+    name = f"kubernetes-{cluster}"
+    service = kube.get("v1", "Service", namespace, name)
+    return apid.control_plane_ports(service, namespace, name, at=now(), cluster=kube.name)
 
 
 def workers(kube: Kube, namespace: str, cluster: str, pool: str) -> tuple[Worker, ...]:

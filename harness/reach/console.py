@@ -66,22 +66,39 @@ class Console:
     """
 
     def __init__(
-        self, kube: Kube, namespace: str, name: str, uid: str, line: _Wire, keep: int
+        self,
+        kube: Kube,
+        namespace: str,
+        name: str,
+        uid: str,
+        line: _Wire,
+        keep: int,
+        capture: Capture | None = None,
     ) -> None:
         self.namespace = namespace
         self.name = name
         self.uid = uid
         settle = self.settle if kube.clock.follows else lambda: True
-        self.capture = Capture(kube.clock, f"console {namespace}/{name}", keep=keep, settle=settle)
+        called = f"console {namespace}/{name}"
+        self.capture = capture or Capture(kube.clock, called, keep=keep, settle=settle)
         self._kube = kube
         self._line = line
         self._thread = threading.Thread(target=self._drain, name=self.capture.name, daemon=True)
 
     @classmethod
     def attach(
-        cls, kube: Kube, namespace: str, name: str, *, timeout: float = 30.0, keep: int = KEEP
+        cls,
+        kube: Kube,
+        namespace: str,
+        name: str,
+        *,
+        timeout: float = 30.0,
+        keep: int = KEEP,
+        capture: Capture | None = None,
     ) -> Console:
         """Attach to a running VMI; whoever was attached is cut off. ``timeout`` in real seconds.
+
+        ``capture`` takes in what it prints, and how it ended; without one it gets its own.
 
         Raises ApiRefused with the server's sentence where there is no such VMI (404), it does not
         run (400) or has failed (409), Refused where we may not, Unreachable without an answer.
@@ -90,7 +107,7 @@ class Console:
         uid = str(found["metadata"]["uid"]) if found else ""
         path = _VMIS.path(namespace, name, "console")
         opened, bounded = open_socket(kube, "console", path, (), (PROTOCOL,), timeout)
-        made = cls(kube, namespace, name, uid, _Wire(opened, bounded, kube), keep)
+        made = cls(kube, namespace, name, uid, _Wire(opened, bounded, kube), keep, capture)
         made._thread.start()
         return made
 

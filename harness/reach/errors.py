@@ -54,7 +54,9 @@ class PluginFailed(LabError):
 
 
 class LeaseHeld(LabError):
-    """Another run holds the pool. ``since`` and ``until`` are epoch seconds, None if unreadable."""
+    """Another run holds the pool, or was promised its cards. ``since`` and ``until`` are epoch
+    seconds, None if unreadable; ``what`` is what stands in the way ("lease NAME").
+    """
 
     def __init__(
         self,
@@ -65,9 +67,11 @@ class LeaseHeld(LabError):
         holder: str,
         since: float | None,
         until: float | None,
+        what: str = "",
     ) -> None:
         super().__init__(tried, saw, do)
         self.holder = holder
+        self.what = what
         self.since = since
         self.until = until
 

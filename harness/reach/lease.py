@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +19,58 @@ if TYPE_CHECKING:
 
 Obj = dict[str, Any]
 
-_API, _KIND = "coordination.k8s.io/v1", "Lease"
+API, KIND = "coordination.k8s.io/v1", "Lease"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseState:
+    """What a Lease says: whose it is ("" for nobody's), since and till when in epoch seconds, None
+    where it does not say.
+    """
+
+    namespace: str
+    name: str
+    holder: str
+    since: float | None
+    until: float | None
+
+    def live(self, now: float) -> bool:
+        """Whether somebody holds it: one that does not say till when has not expired."""
+        return bool(self.holder) and (self.until is None or now < self.until)
+
+
+def lease_state(found: Obj) -> LeaseState:
+    """Read a Lease."""
+    spec, metadata = _spec(found), found.get("metadata") or {}
+    return LeaseState(
+        str(metadata.get("namespace", "")),
+        str(metadata.get("name", "")),
+        str(spec.get("holderIdentity") or ""),
+        _epoch(spec.get("acquireTime")),
+        _until(spec),
+    )
 
 
 class PoolLease:
-    """The lease on one pool. ``duration`` is how long it lasts unrenewed, in whole seconds."""
+    """The lease on one pool. ``duration`` is how long it lasts unrenewed, in whole seconds;
+    ``notes`` are annotations that whoever holds it leaves on it.
+    """
 
-    def __init__(self, kube: Kube, namespace: str, name: str, *, duration: int = 300) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        namespace: str,
+        name: str,
+        *,
+        duration: int = 300,
+        notes: Mapping[str, str] | None = None,
+    ) -> None:
         if duration < 3:
             raise ValueError(f"a lease of {duration} s cannot be renewed in time")
         self.namespace = namespace
         self.name = name
         self.duration = duration
+        self.notes = dict(notes or {})
         self.holder = ""
         self._kube = kube
         self._transitions = 0
@@ -88,12 +130,13 @@ class PoolLease:
         if found is None:
             return self._kube.create(
                 {
-                    "apiVersion": _API,
-                    "kind": _KIND,
+                    "apiVersion": API,
+                    "kind": KIND,
                     "metadata": {
                         "name": self.name,
                         "namespace": self.namespace,
                         "labels": {"app.kubernetes.io/managed-by": "hil"},
+                        **({"annotations": self.notes} if self.notes else {}),
                     },
                     "spec": self._claim(holder, now, 0),
                 }
@@ -120,10 +163,14 @@ class PoolLease:
         }
 
     def _read(self) -> Obj | None:
-        return self._kube.get(_API, _KIND, self.namespace, self.name)
+        return self._kube.get(API, KIND, self.namespace, self.name)
 
     def _write(self, found: Obj, spec: Obj) -> Obj:
-        return self._kube.replace({**found, "spec": spec})
+        metadata = found.get("metadata") or {}
+        if self.notes:
+            noted = {**(metadata.get("annotations") or {}), **self.notes}
+            metadata = {**metadata, "annotations": noted}
+        return self._kube.replace({**found, "metadata": metadata, "spec": spec})
 
     def _is_ours(self, found: Obj) -> bool:
         # the count too: another run may have had it and gone again under the same name
@@ -141,7 +188,8 @@ class PoolLease:
         )
         do = f"wait till then, choose another pool, or end {other}"
         tried = f"lease pool {self.name} for {holder}"
-        return LeaseHeld(tried, saw, do, holder=other, since=since, until=until)
+        what = f"lease {self.name}"
+        return LeaseHeld(tried, saw, do, holder=other, since=since, until=until, what=what)
 
     def _lost(self, found: Obj | None) -> LeaseLost:
         other = _spec(found).get("holderIdentity") if found else None

@@ -181,7 +181,7 @@ def _address(url: str) -> tuple[str, int, str]:
 
 def failure(error: Exception, tried: str) -> LabError:
     """The lab error for what the HTTP library, TLS or a socket raised."""
-    inner = _innermost(error)
+    inner = innermost(error)
     said = " ".join(str(inner).split()) or type(inner).__name__
     if isinstance(inner, ssl.SSLCertVerificationError):
         do = "check `linstor.ca`, and that `linstor.url` has a name that the certificate bears"
@@ -212,7 +212,7 @@ def _tls_failure(error: ssl.SSLError, said: str, tried: str) -> LabError:
     return Unreachable(tried, f"TLS broken off ({said})", _HUNG_UP)
 
 
-def _innermost(error: BaseException) -> BaseException:
+def innermost(error: BaseException) -> BaseException:
     """What the lowest layer raised; the layers above only wrap it."""
     seen = {id(error)}
     while True:
@@ -252,8 +252,8 @@ def _context(url: str, keys: Keys) -> ssl.SSLContext:
         saw = "a `linstor.ca` that holds no certificate"
         raise BadCertificate(tried, saw, "name the authority's certificate as PEM") from error
     with tempfile.TemporaryDirectory(prefix="hil-linstor-") as folder:
-        certificate = _written(Path(folder) / "tls.crt", keys.certificate)
-        key = _written(Path(folder) / "tls.key", keys.key)
+        certificate = written(Path(folder) / "tls.crt", keys.certificate)
+        key = written(Path(folder) / "tls.key", keys.key)
         try:
             # a key with a passphrase would ask for it on the terminal, where nobody may sit
             context.load_cert_chain(certificate, key, password=lambda: "")
@@ -269,7 +269,7 @@ def _why(error: Exception) -> str:
     return str(getattr(error, "reason", None) or type(error).__name__)
 
 
-def _written(path: Path, text: str) -> Path:
+def written(path: Path, text: str) -> Path:
     """A file of this user's alone: the ssl module takes a key from nowhere else."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.inventory import Lab, Missing, NeedError, match, parse_needs
-from harness.inventory.capability import TERMS, Need, capabilities, parse_need, pools_for
+from harness.inventory.capability import (
+    TERMS,
+    Need,
+    capabilities,
+    parse_need,
+    pools_for,
+    window,
+)
 
 
 def missing(lab: Lab, pool: str, *needs: str) -> tuple[Missing, ...]:
@@ -98,6 +105,16 @@ def test_a_soak_is_the_lanes_and_not_the_pools(small: dict[str, Any]) -> None:
     assert "lane short of lab bench has no soak" in str(short)
     [none] = match(needs, capabilities(lab, "plain"))
     assert "a run of lab bench without a lane has no soak" in str(none)
+
+
+def test_where_time_is_virtual_a_run_without_a_lane_has_a_window_too(small: dict[str, Any]) -> None:
+    small["lanes"] = {"long": {"pools": ["plain"], "soak": "2h"}, "short": {"pools": ["plain"]}}
+    lab = Lab.model_validate(small)
+    assert [window(lab, lane) for lane in ("", "long", "short")] == [0.0, 7200.0, 0.0]
+    twin = lab.model_copy(update={"kind": "twin", "clock": "virtual"})
+    assert [window(twin, lane) for lane in ("", "long", "short")] == [5580.0, 7200.0, 0.0]
+    assert capabilities(twin, "plain").soak
+    assert window(twin.model_copy(update={"clock": "real"}), "") == 0.0
 
 
 def test_pools_that_meet_the_needs(small: dict[str, Any]) -> None:
