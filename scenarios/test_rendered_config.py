@@ -42,5 +42,10 @@ def test_no_kernel_block_without_a_card(pool: Pool, record: Record) -> None:
 
 @pytest.mark.claims("schematic-consistent")
 def test_one_schematic(pool: Pool, record: Record) -> None:
-    """The disk's boot source and the installer image name one schematic and version."""
-    record(judge.schematic_consistent(pool.boot_source(), pool.install_image(), pool.subject))
+    """The disk's boot source, the installer image and each worker name one schematic."""
+    booting = pool.booting
+    record(
+        judge.schematic_consistent(
+            booting.source(), booting.installer(), pool.subject, booting.running()
+        )
+    )

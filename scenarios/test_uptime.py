@@ -17,5 +17,16 @@ def test_workers_stay_on_one_boot(pool: MachinePool, record: Record) -> None:
     """
     terms = pool.terms
     for worker in pool.workers:
-        boots, logs = worker.boots(), worker.kernel_logs()
-        record(judge.uptime(boots, terms.soak, worker.subject, limit=terms.limit, logs=logs))
+        boots = worker.boots()
+        record(
+            judge.uptime(
+                boots,
+                terms.soak,
+                worker.subject,
+                limit=terms.limit,
+                logs=worker.kernel_logs(),
+                ledger=worker.boot_ledger(),
+                restarts=worker.pod_restarts(),
+                memory=worker.memory(boots),
+            )
+        )

@@ -21,7 +21,7 @@ from harness.reach.errors import ApiRefused, LabError, Unreachable
 
 SETTLED = 120.0
 """Seconds of uptime on a Ready node after which a boot is no longer that of the installer."""
-EVERY = 600.0
+EVERY = 1800.0
 """Seconds between two looks while the time passes. A reboot in between is not missed: another boot
 id stays, and the Node shows it at once."""
 
@@ -45,13 +45,15 @@ class Watching:
     """How one worker's boot is watched; all times in seconds of the lab's time.
 
     ``ask`` takes one look, or raises LabError; ``wait(look, seconds, what)`` waits until the look
-    is true and says whether it was, ``pause(seconds, what)`` lets time pass. ``told`` is the boot
-    id that the lab shows without asking the machine, "" where it shows none; ``gone`` gets the last
-    sample and names what is no more of the worker, where it was replaced; ``log`` gets a boot id
-    and reads the kernel's log; ``listen`` attaches to the console for as long as is waited, and
-    ``prompt`` is what that shows when a look is worth trying after a reboot, "" for nothing.
-    ``every`` is the time between two looks, ``again`` that between two tries after a reboot, within
-    ``budget``; ``settled`` the uptime from which a boot counts.
+    is true and says whether it was, ``pause(seconds, what)`` lets time pass; ``beside`` is done
+    between two looks of a wait. ``told`` is the boot id that the lab shows without asking the
+    machine, "" where it shows none, and ``lost`` whether it shows that the machine is no more;
+    ``gone`` gets the last sample and names what is no more of the worker, ``taken`` says that its
+    whole pool was taken away, "" where not; ``log`` gets a boot id and reads the kernel's log;
+    ``listen`` attaches to the console for as long as is waited, and ``prompt`` is what that shows
+    when a look is worth trying after a reboot, "" for nothing. ``every`` is the time between two
+    looks, ``again`` that between two tries after a reboot, within ``budget``; ``settled`` the
+    uptime from which a boot counts.
     """
 
     node: str
@@ -60,7 +62,10 @@ class Watching:
     wait: Callable[[Look, float, str], bool]
     pause: Callable[[float, str], object]
     told: Callable[[], str] = str
+    lost: Callable[[], bool] = bool
     gone: Callable[[BootSample | None], tuple[str, ...]] = lambda _last: ()
+    taken: Callable[[], str] = str
+    beside: Callable[[], None] = lambda: None
     log: Callable[[str], Log] | None = None
     listen: Callable[[], AttachedConsole] | None = None
     prompt: bytes = b""
@@ -77,9 +82,18 @@ class BootLog:
         self.samples: list[Sample] = []
         self.logs: list[Log] = []
         """What kernels said: consoles that were listened to, and the running one's log."""
+        self.all_looks: list[Sample] = []
+        """Each look that was ever made, of boots before the baseline too."""
+        self.heard: list[Log] = []
+        """What consoles showed, whichever wait listened."""
         self._way = watching
         self._console: AttachedConsole | None = None
         self._heard_to = 0
+
+    @property
+    def every(self) -> float:
+        """Seconds between two looks."""
+        return self._way.every
 
     def look(self) -> Sample:
         """One more look. Before the baseline, one at a boot that has not settled is not kept.
@@ -87,6 +101,7 @@ class BootLog:
         Raises ApiRefused or Unreachable where the worker cannot be asked and is there all the same.
         """
         sample = self._asked()
+        self._note(sample)
         if self._console is not None and isinstance(sample, BootSample):
             self._heard_to = self._console.capture.size
         if isinstance(sample, BootSample) and not self.samples:
@@ -99,12 +114,28 @@ class BootLog:
         return sample
 
     def follow(self) -> None:
-        """Look, unless the last look that was kept is of a short while ago, or found it gone."""
+        """Look, unless the last look that was kept is of a short while ago, or found it gone.
+
+        A boot that the lab shows by itself is looked at however long ago that was. Following costs
+        no scenario: a look that fails is kept as that, and whoever needs the machine finds out.
+        """
         last = self.samples[-1] if self.samples else None
         if isinstance(last, WorkerGone):
             return
-        if last is None or self._way.now() - last.origin.at >= self._way.every:
+        due = last is None or self._way.now() - last.origin.at >= self._way.every
+        if not due and not self._is_on_another_boot():
+            return
+        try:
             self.look()
+        except (ApiRefused, Unreachable) as error:
+            self._note(self._unread("its boot", str(error)))
+
+    def _note(self, sample: Sample) -> None:
+        last = self.all_looks[-1] if self.all_looks else None
+        if isinstance(sample, Unread) and isinstance(last, Unread):
+            self.all_looks[-1] = sample
+        else:
+            self.all_looks.append(sample)
 
     def begin_anew(self) -> None:
         """Forget the looks so far: the harness itself made the worker boot anew."""
@@ -145,6 +176,7 @@ class BootLog:
             self._console = None
             now, ending = self._way.now(), console.ending
             self.logs.append(console_log(console.capture, at=now, heard_from=heard_from))
+            self.heard.append(self.logs[-1])
             if ending is not None:
                 self._not_read("its console to the end", ending.told)
             console.close()
@@ -154,10 +186,11 @@ class BootLog:
         while (missing := self._missing(sample, soak)) > 0:
             what = f"{soak:.0f} s of uptime on node {self._way.node}"
             step = min(missing + 1, self._way.every)
-            if self._way.wait(self._is_on_another_boot, step, what):
+            if self._way.wait(self._is_another, step, what) and not self._way.lost():
                 sample = self._look_after_reboot()
             else:
                 sample = self._look_again()
+            self._way.beside()
         if not self.samples:
             self.samples.append(sample)
 
@@ -178,6 +211,8 @@ class BootLog:
         return [age_at_end(a, b) for a, b in pairwise(read) if a.boot_id != b.boot_id]
 
     def _asked(self) -> Sample:
+        if self._way.lost() and (gone := self._gone()) is not None:
+            return gone
         try:
             sample: Sample = self._way.ask()
         except (ApiRefused, Unreachable):
@@ -194,7 +229,7 @@ class BootLog:
         if not found:
             return None
         origin = Origin(self._way.now(), f"what the cluster shows of node {self._way.node}", "")
-        return WorkerGone(origin, self._way.node, found)
+        return WorkerGone(origin, self._way.node, found, self._way.taken())
 
     def _look_again(self) -> Sample:
         """A look in the midst of waiting, when the machine may just be going down."""
@@ -216,7 +251,19 @@ class BootLog:
                 continue
             if not isinstance(sample, Unread):
                 return sample
-        return self.look()
+        return self._last_try()
+
+    def _last_try(self) -> Sample:
+        """Another boot that the lab shows is a reboot, whether or not the machine answers."""
+        try:
+            return self.look()
+        except (ApiRefused, Unreachable) as error:
+            if not self._is_on_another_boot():
+                raise
+            unread = self._unread("its boot", str(error))
+            self._note(unread)
+            self.samples.append(unread)
+            return unread
 
     def _await_prompt(self, capture: Capture) -> None:
         """A hint, without which it is tried as well: see `harness.bringup.reboots`."""
@@ -249,12 +296,18 @@ class BootLog:
             self._not_read("the kernel's log", str(error))
 
     def _not_read(self, what: str, why: str) -> None:
-        origin = Origin(self._way.now(), f"guest {self._way.node}", "")
-        self.logs.append(Unread(origin, what, why))
+        self.logs.append(self._unread(what, why))
 
-    def _is_on_another_boot(self) -> bool:
+    def _unread(self, what: str, why: str) -> Unread:
+        return Unread(Origin(self._way.now(), f"guest {self._way.node}", ""), what, why)
+
+    def _is_another(self) -> bool:
+        """Whether the lab shows by itself that there is something to look at."""
         if self._console is not None:
             self._console.capture.settle()
+        return self._way.lost() or self._is_on_another_boot()
+
+    def _is_on_another_boot(self) -> bool:
         last, seen = self._last(), self._way.told()
         return last is not None and bool(seen) and seen != last.boot_id
 

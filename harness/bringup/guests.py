@@ -17,9 +17,11 @@ from harness.bringup.boots import Sample
 from harness.bringup.guest_containers import GuestContainers
 from harness.bringup.machine_boots import MachineBoots, guest_boots
 from harness.bringup.terms import NO_TERMS, Terms
-from harness.facts.fact import Origin, Unread
+from harness.facts.bootledger import BootLedger, boot_ledger
+from harness.facts.fact import Fact, Origin, Unread
 from harness.observe import guest
 from harness.observe.drbd import drbd_status, standalone_logs
+from harness.observe.memory import meminfo
 from harness.reach.errors import LabError
 
 if TYPE_CHECKING:
@@ -63,6 +65,9 @@ class GuestHost(Protocol):
 
     def console(self, guest: str, clock: Clock) -> SerialConsole:
         """Attach to a guest's serial console."""
+
+    def printed(self, guest: str, most: int) -> bytes:
+        """The last bytes that its console has printed, whoever is attached."""
 
     def power(self, guest: str) -> Power:
         """Its power button."""
@@ -283,6 +288,31 @@ class GuestWorker:
     def kernel_logs(self) -> tuple[KernelLogs, ...]:
         """What kernels said while `boots` waited, and the running one's log."""
         return self._boot_log().kernel_logs()
+
+    def memory(self, _boots: Sequence[Sample]) -> tuple[Fact, ...]:
+        """Its memory now: nothing scrapes a guest."""
+        return (meminfo(self.shell, self.name),)
+
+    def boot_ledger(self) -> BootLedger | None:
+        """What is known of its boots since this roll-back; None without a window."""
+        pool = self._pool
+        if not pool.terms.soak:
+            return None
+        log, now = self._boot_log().log, pool.lab.clock.now()
+        looks = log.all_looks
+        return boot_ledger(
+            self.name,
+            "",
+            since=looks[0].origin.at if looks else now,
+            until=now,
+            limit=pool.terms.limit,
+            soak=pool.terms.soak,
+            samples=looks,
+            logs=log.heard,
+        )
+
+    def pod_restarts(self) -> None:
+        """There is no cluster."""
 
     def reboots(self) -> Reboots:
         """It is made to boot anew in every way that there is, and what was seen of each."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
-from harness.bringup import preflight
+from harness.bringup import hostloss, leaving, preflight
+from harness.bringup.boot_ledger import watch_boots
 from harness.bringup.connect import ConnectedLab
 from harness.bringup.errors import TakeDownIncomplete
 from harness.bringup.headroom import gate
+from harness.bringup.leasing import leased
 from harness.bringup.ownership import OWNER_LABELS
 from harness.bringup.pool import HeldPool
+from harness.bringup.scratch_volume import ScratchVolume
 from harness.bringup.terms import NO_TERMS, Terms
 from harness.bringup.watched import WatchedPool
 from harness.facts.joining import Stage
@@ -19,10 +23,8 @@ from harness.inventory.manifest import kubernetes_nodes
 from harness.inventory.naming import nodes_name
 from harness.reach.errors import ApiRefused, LabError, LeaseLost
 from harness.reach.history import Obj
-from harness.reach.lease import PoolLease
 
 API, KIND = "apps.cozystack.io/v1alpha1", "KubernetesNodes"
-LEASE_SECONDS = 900
 TAKE_DOWN_BUDGET = 1200.0
 
 _USED = "pool {} is there already; it is used as it is"
@@ -39,16 +41,11 @@ def hold(lab: ConnectedLab, name: str, log: Log, terms: Terms = NO_TERMS) -> Ite
     It is handed over whether or not its workers joined: that is for a claim to say. Raises
     LeaseHeld when another run has it, and TakeDownIncomplete when something of it stays.
     """
-    place = lab.inventory.tenant
-    lease = PoolLease(
-        lab.management, place.namespace, f"hil-pool-{place.cluster}-{name}", duration=LEASE_SECONDS
-    )
-    lease.acquire(lab.run_id, lab.clock)
-    try:
+    with leased(lab, name, log, terms.wait) as lease:
         watched = WatchedPool.start(lab, name)
         wanted = kubernetes_nodes(lab.inventory, name, labels={**OWNER_LABELS})
         standing = _standing(lab, name)
-        held = HeldPool(lab, name, watched, lease, since=lab.clock.now(), terms=terms)
+        held = HeldPool(lab, name, watched, lease, since=lab.clock.now(), terms=terms, note=log)
         if standing is not None and _is_leftover(standing):
             _clear_leftover(held, log)
             standing = None
@@ -59,15 +56,19 @@ def hold(lab: ConnectedLab, name: str, log: Log, terms: Terms = NO_TERMS) -> Ite
         if standing is None:
             preflight.check(held, log)
         held.measured = gate(lab, name, log, stands=standing is not None, beside=terms.beside)
+        held.ending = partial(_end, held, log, ours=standing is None)
         try:
             _make_room(held, log)
+            if terms.leaks:
+                held.before = leaving.look(held)
             _ask_for(held, wanted, log) if standing is None else log("bring-up", _USED.format(name))
             _wait_until_joined(held, log)
+            if terms.soak:
+                held.books = watch_boots(watched)
+                held.at_end.append(held.books.close)
             yield held
         finally:
-            _end(held, log, ours=standing is None)
-    finally:
-        lease.release()
+            held.end()
 
 
 def _standing(lab: ConnectedLab, name: str) -> Obj | None:
@@ -121,6 +122,9 @@ def _ask_for(held: HeldPool, wanted: Obj, log: Log) -> None:
 def _end(held: HeldPool, log: Log, *, ours: bool) -> None:
     """Leave nothing behind that this run made, whatever else fails."""
     try:
+        hostloss.note_lost(held, log)
+        while held.at_end:
+            held.at_end.pop(0)()
         held.close_shells()
         held.clear_scratch_volume()
         _clear_scratch(held)
@@ -142,6 +146,7 @@ def _make_room(held: HeldPool, log: Log) -> None:
         if held.card is not None:
             held.probes.prepare()
         held.trials.clear()
+        ScratchVolume(held).clear()
     except ApiRefused as refused:
         log("bring-up", f"probes of pool {held.name} may be missing: {refused}")
 

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from harness.bringup.boots import Log, Sample
     from harness.bringup.drbd.volume import Volume
     from harness.bringup.terms import Terms
+    from harness.facts.bootledger import BootLedger, PodRestarts
     from harness.facts.cdi import CdiAbsent, CdiSpec
     from harness.facts.daemonsets import DaemonSets
     from harness.facts.drbd import DrbdAbsent, DrbdLog, DrbdStatus
     from harness.facts.drbdlooks import Answer as DrbdAnswer
-    from harness.facts.fact import Unread
+    from harness.facts.fact import Fact, Unread
     from harness.facts.modules import ModuleTable
     from harness.facts.nvidia import NvidiaParams, ParamsAbsent, SmiCards, SmiFailed
     from harness.facts.operator import Addons
@@ -53,6 +54,15 @@ class MachineWorker(Protocol):
 
     def kernel_logs(self) -> tuple[Log, ...]:
         """What kernels said while `boots` waited, and the running one's log."""
+
+    def memory(self, boots: Sequence[Sample]) -> tuple[Fact, ...]:
+        """Its memory since the first of these looks' boot began, and now; or why it is unknown."""
+
+    def boot_ledger(self) -> BootLedger | None:
+        """What is known of its boots since it was brought up; None without a window."""
+
+    def pod_restarts(self) -> PodRestarts | None:
+        """The pods on it and each time that one was started again; None where there is none."""
 
     def reboots(self) -> Reboots:
         """It is made to boot anew in every way that there is, and what was seen of each."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.bringup.boots import BootLog, Watching
+from harness.bringup.boots import EVERY, BootLog, Watching
 from harness.bringup.machine_boots import MachineBoots
 from harness.bringup.reboots import RebootBench
 from harness.facts.boots import BootSample
 from harness.facts.objects import text_at, uid_of
+from harness.inventory.naming import nodes_name
 from harness.observe import boots
 from harness.observe.kernellog import kernel_log
-from harness.reach.console import Console
 from harness.reach.errors import LabError
+from harness.reach.reattaching import LastingConsole
 
 if TYPE_CHECKING:
     from harness.bringup.worker import Worker
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 BUDGET = 600.0
 """Seconds of the lab's time for a node's shell to answer after a reboot, its kubelet before it."""
 AGAIN = 5.0
+SAMPLED = 30.0
+"""Seconds between two looks where time passes by itself: shorter than any reboot
+(uptime_and_diagnosis section 3). On virtual time each costs what the rest of a soak does."""
+API, KIND = "apps.cozystack.io/v1alpha1", "KubernetesNodes"
 _BOOT_ID = ("status", "nodeInfo", "bootID")
 
 
@@ -44,6 +49,20 @@ def node_boots(worker: Worker) -> MachineBoots:
             found.append("Node")
         return tuple(found)
 
+    def lost() -> bool:
+        return nodes.object(worker.name) is None or machines.object(worker.machine) is None
+
+    def taken() -> str:
+        place = pool.lab.inventory.tenant
+        name = nodes_name(place.cluster, pool.name)
+        pool.lease.renew(clock)
+        found = pool.lab.management.get(API, KIND, place.namespace, name)
+        if found is None:
+            return f"the pool was deleted: there is no {KIND} {name} any more"
+        if text_at(found, "metadata", "deletionTimestamp"):
+            return f"the pool is being deleted: {KIND} {name}"
+        return ""
+
     watching = Watching(
         node=worker.name,
         now=clock.now,
@@ -53,7 +72,11 @@ def node_boots(worker: Worker) -> MachineBoots:
         wait=pool.wait,
         pause=pool.pause,
         told=lambda: text_at(nodes.object(worker.name) or {}, *_BOOT_ID),
+        lost=lost,
         gone=gone,
+        taken=taken,
+        beside=lambda: pool.books.follow() if pool.books is not None else None,
+        every=EVERY if clock.follows else SAMPLED,
         log=lambda boot_id: kernel_log(worker.shell, boot_id),
         listen=lambda: _attach(worker),
     )
@@ -72,7 +95,7 @@ def node_boots(worker: Worker) -> MachineBoots:
     )
 
 
-def _attach(worker: Worker) -> Console:
+def _attach(worker: Worker) -> LastingConsole:
     """The console of the VMI that the worker's Machine runs in."""
     pool = worker.pool
     machine = pool.watched.feeds["machines"].object(worker.machine)
@@ -80,4 +103,4 @@ def _attach(worker: Worker) -> Console:
         gone = f"there is no Machine {worker.machine} any more"
         raise LabError(f"attach to the console of {worker.name}", gone, "see who replaced it")
     name = text_at(machine, "spec", "infrastructureRef", "name")
-    return Console.attach(pool.lab.management, pool.lab.inventory.tenant.namespace, name)
+    return LastingConsole.attach(pool.lab.management, pool.lab.inventory.tenant.namespace, name)

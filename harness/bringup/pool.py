@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harness.bringup import hosts, rolls
 from harness.bringup.connect import ConnectedLab
-from harness.bringup.errors import PoolNotReady
+from harness.bringup.errors import PoolNotReady, TakeDownIncomplete
+from harness.bringup.joined import undated, why_not
 from harness.bringup.probes import ProbePods
 from harness.bringup.terms import NO_TERMS, Terms
 from harness.bringup.trials import Trials
@@ -19,11 +20,11 @@ from harness.facts.daemonsets import DaemonSets
 from harness.facts.fact import Origin, Unread
 from harness.facts.joining import JoinTrack, Stage
 from harness.facts.lspci import PciDrivers
-from harness.facts.machineconfig import DeclaredModule, InstallImage, RenderedModules
-from harness.facts.objects import Obj, text_at, uid_of
+from harness.facts.machineconfig import DeclaredModule, RenderedModules
+from harness.facts.objects import text_at, uid_of
 from harness.facts.operator import Addons, OperatorPolicy, OperatorValues
 from harness.facts.pci import PciCards
-from harness.facts.pool import BootSource, PoolRequest, RequestedModules
+from harness.facts.pool import PoolRequest, RequestedModules
 from harness.facts.poolstate import PoolState
 from harness.inventory.models import Gpu, Pool
 from harness.observe import operator
@@ -35,9 +36,12 @@ from harness.reach.nodeshell import PodShell
 from harness.reach.ssh import SshShell
 
 if TYPE_CHECKING:
+    from harness.bringup.boot_ledger import BootBooks
+    from harness.bringup.booting import Booting
     from harness.bringup.catalogue import Catalogue
     from harness.bringup.clones import Clones
     from harness.bringup.drbd.volume import Volume
+    from harness.bringup.leaving import Departure
     from harness.bringup.refusals import Refusals
     from harness.bringup.scratch_volume import ScratchVolume
     from harness.facts.addons import TenantAddons
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     from harness.facts.drbdlooks import Answer as DrbdAnswer
     from harness.facts.headroom import Headroom
     from harness.facts.linstorlooks import LinstorLook
+    from harness.facts.remains import Remains
 
 RENEW_EVERY = 240.0
 """The longest a wait goes on without renewing the lease, in seconds of the lab's time."""
@@ -57,7 +62,10 @@ class HeldPool:
 
     ``stood``: it was there before this run looked. Its nodes may then have been Ready earlier than
     the last time they became so, hence a late one says nothing of how long joining took.
-    ``measured``: what room its storage had then, None where LINSTOR could not be asked.
+    ``measured``: what room its storage had then, None where LINSTOR could not be asked. ``note``
+    writes into the ledger what bring-up does; ``before`` is what was there before it was asked for,
+    None where nobody wants to know; ``at_end`` is done first when it is taken down, as it stands.
+    ``books`` are kept of its boots where the run has a window for them.
     """
 
     lab: ConnectedLab
@@ -68,6 +76,11 @@ class HeldPool:
     stood: bool = False
     terms: Terms = NO_TERMS
     measured: Headroom | None = None
+    note: Callable[[str, str], None] = lambda *_: None
+    before: Remains | None = None
+    ending: Callable[[], None] | None = None
+    at_end: list[Callable[[], None]] = field(default_factory=list)
+    books: BootBooks | None = None
     _workers: list[Worker] = field(default_factory=list)
     _probes: ProbePods | None = field(default=None)
     _trials: Trials | None = field(default=None)
@@ -148,7 +161,14 @@ class HeldPool:
         asked = observe.vmi_gpus(*self._place, now=now)
         given = observe.launcher_gpus(*self._place, now=now)
         return [
-            Machine(one.name, vmi, launcher, self._pci_cards(one.node), _host_of(one.vmi), self)
+            Machine(
+                one.name,
+                vmi,
+                launcher,
+                self._pci_cards(one.node),
+                text_at(one.vmi, "status", "nodeName"),
+                self,
+            )
             for one, vmi, launcher in zip(found, asked, given, strict=True)
         ]
 
@@ -160,19 +180,18 @@ class HeldPool:
         """The modules that the machine config in use declares."""
         return observe.rendered_modules(*self._place, now=self.lab.clock.now)
 
-    def boot_source(self) -> BootSource | Unread:
-        """Where the pool's system disks come from."""
-        return observe.boot_source(*self._place, now=self.lab.clock.now)
+    @property
+    def booting(self) -> Booting:
+        """The image that it boots, installs and runs, and what that depends on."""
+        from harness.bringup.booting import Booting
 
-    def install_image(self) -> InstallImage | Unread:
-        """The installer that the machine config in use names."""
-        return observe.install_image(*self._place, now=self.lab.clock.now)
+        return Booting(self)
 
     @property
     def join(self) -> tuple[JoinTrack, ...]:
         """How far each worker got."""
         tracks = self.watched.tracks(self.since)
-        return tuple(map(_undated, tracks)) if self.stood else tracks
+        return tuple(map(undated, tracks)) if self.stood else tracks
 
     @property
     def workers(self) -> list[Worker]:
@@ -189,9 +208,8 @@ class HeldPool:
             self._workers = [Worker(track.node, track.machine, self) for track in ready]
         if not self._workers:
             raise PoolNotReady(self._why_not())
-        if self.terms.soak:
-            for worker in self._workers:
-                worker.follow_boot()
+        if self.books is not None:
+            self.books.follow(self._workers)
         if len(self._workers) < self.request.replicas:
             return [*self._workers, Worker("", "", self, absent=self._why_not())]
         return self._workers
@@ -353,6 +371,23 @@ class HeldPool:
         if self._scratch is not None:
             self._scratch.clear()
 
+    def end(self) -> None:
+        """Take down what this run made, once. Raises TakeDownIncomplete when something stays."""
+        if self.ending is None:
+            return
+        try:
+            self.ending()
+        except TakeDownIncomplete:
+            self.ending = None
+            raise
+        self.ending = None
+
+    def departure(self) -> Departure:
+        """The pool taken down, with what was there before and after. Raises LabError."""
+        from harness.bringup.leaving import depart
+
+        return depart(self)
+
     # -- waiting while the pool stays ours
 
     def renew(self) -> None:
@@ -406,23 +441,4 @@ class HeldPool:
         return worker.pci_cards()
 
     def _why_not(self) -> str:
-        tracks = self.join
-        stuck = [
-            f"{track.machine or 'no Machine'} stands at {track.stuck_kind} {track.stuck_name}: "
-            f"{track.why}"
-            for track in tracks
-            if track.stage is not Stage.READY
-        ]
-        joined = len(tracks) - len(stuck)
-        some = f"{joined} of {self.request.replicas} workers" if joined else "no worker"
-        return f"{some} joined: " + ("; ".join(stuck) or "the others have no Machine")
-
-
-def _host_of(vmi: Obj) -> str:
-    return text_at(vmi, "status", "nodeName")
-
-
-def _undated(track: JoinTrack) -> JoinTrack:
-    """A track whose Ready is not dated where the date is no proof of a join in time."""
-    in_time = track.seconds is not None and track.seconds <= track.budget
-    return track if in_time else replace(track, seconds=None)
+        return why_not(self.join, self.request.replicas)

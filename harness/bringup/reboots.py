@@ -297,6 +297,7 @@ class _Trials:
             size=capture.size - since,
             banners=len(banners),
             banner_after=None if first is None else max(0.0, first - began),
+            lost=ending is not None and ending.early,
         )
 
     def _origin(self, what: str, looks: tuple[BootLook, ...], since: int) -> Origin:

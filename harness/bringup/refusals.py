@@ -89,12 +89,12 @@ class Refusals:
 
     def os_image(self) -> list[Trial]:
         """R1 to R4 and R10 to R12: what needs no golden."""
-        return [*self._driven(os_image_breaches(self.pool, self._parent())), self._foreign()]
+        return [*self.driven(os_image_breaches(self.pool, self._parent())), self._foreign()]
 
     def golden(self) -> list[Trial]:
         """R5, R8 and R9 against the pool's golden as it is; R6 and R7 are told as not tried."""
         found, default = self.golden_of_pool(), self.default_class()
-        return self._driven(golden_breaches(self.pool, found, default, self._classes()))
+        return self.driven(golden_breaches(self.pool, found, default, self._classes()))
 
     def allowed(self) -> tuple[list[Allowed], list[Unread]]:
         """Requests that must be rendered, and those that cannot be tried here, each with why."""
@@ -201,7 +201,7 @@ class Refusals:
 
     # -- one after the other
 
-    def _driven(self, breaches: Sequence[Breach | Unread]) -> list[Trial]:
+    def driven(self, breaches: Sequence[Breach | Unread]) -> list[Trial]:
         """Each breach on a scratch pool of its own, all at a time; in the order given."""
         asked = [one for one in breaches if isinstance(one, Breach)]
         with self._scratch.standing([one.variant for one in asked]) as made:

@@ -91,7 +91,7 @@ class WatchedPool:
         deployment = deployment_name(self.lab.inventory.tenant.cluster, self.pool)
         machines = [o for o in self.feeds["machines"].objects() if _deployment_of(o) == deployment]
         known = {text_at(machine, "status", "nodeRef", "name") for machine in machines}
-        return (self._own_names() | known) & {name for _, name in self.nodes.history.current}
+        return (self.own_names() | known) & {name for _, name in self.nodes.history.current}
 
     def leftovers(self) -> list[str]:
         """What is still there of the pool, as "Kind name"."""
@@ -100,7 +100,7 @@ class WatchedPool:
         left = [f"Machine {name}" for name in sorted(names)]
         left += [f"MachineDeployment {name_of(o)}" for o in objects.machine_deployments]
         left += [f"HelmRelease {name_of(o)}" for o in objects.helm_releases]
-        own = self._own_names()
+        own = self.own_names()
         for kind in ("kubevirt_machines", "virtual_machines", "vmis", "data_volumes"):
             objects_of_kind = self.feeds[kind].objects()
             left += [
@@ -110,7 +110,7 @@ class WatchedPool:
             ]
         return left
 
-    def _own_names(self) -> set[str]:
+    def own_names(self) -> set[str]:
         """Names of the pool's machines and disks, by what its Machines and VMs ever referred to.
 
         Never by a common beginning of names: the pools md0 and md0-gpu share one.

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from harness.bringup.boot_ledger import ledger_of
 from harness.bringup.boots import Log, Sample
 from harness.bringup.errors import PoolNotReady
 from harness.bringup.machine_boots import MachineBoots
 from harness.bringup.node_boots import node_boots
 from harness.bringup.operator import OperatorWait
 from harness.bringup.probes import NAMESPACE, Made
+from harness.facts.apid import Listening
+from harness.facts.bootledger import BootLedger, PodRestarts
 from harness.facts.cdi import CdiAbsent, CdiSpec
 from harness.facts.cdifiles import RUN_ONLY
 from harness.facts.driver import DriverAbsent, DriverVersion
+from harness.facts.extensions import Extensions
 from harness.facts.fabric import FabricStates
-from harness.facts.fact import Origin, Unread
+from harness.facts.fact import Fact, Origin, Unread
 from harness.facts.gpunode import GpuNode
 from harness.facts.lspci import PciDrivers
 from harness.facts.modules import ModuleTable
@@ -101,6 +105,14 @@ class Worker:
         """NVIDIA's functions on the worker's PCI bus."""
         return guest.pci_cards(self.shell)
 
+    def extensions(self) -> Extensions | Unread:
+        """The schematic that it runs, and its extensions."""
+        return guest.running_extensions(self.shell, self.name)
+
+    def listening(self) -> Listening | Unread:
+        """The TCP ports on which somebody listens on it."""
+        return guest.listening(self.shell, self.name)
+
     def boots(self) -> tuple[Sample, ...]:
         """Each look at its boot, once it is as old as the run's lane wants it: this waits for it,
         and no longer than is missing. Where it rebooted, the last look is at the next boot.
@@ -114,6 +126,26 @@ class Worker:
     def kernel_logs(self) -> tuple[Log, ...]:
         """What its kernel said, as `boots` left it."""
         return self._boots_of().kernel_logs()
+
+    def memory(self, boots: Sequence[Sample]) -> tuple[Fact, ...]:
+        """Its memory since the first of these looks' boot began, as scraped, and as it is now."""
+        from harness.bringup.prometheus import memory_of
+
+        return memory_of(self, boots)
+
+    def boot_ledger(self) -> BootLedger | None:
+        """What is known of its boots since the pool was asked for; None without a window."""
+        if self.absent or not self._pool.terms.soak:
+            return None
+        return ledger_of(self, self._boots_of().log)
+
+    def pod_restarts(self) -> PodRestarts | None:
+        """The pods on it and each time that one was started again; None where none was watched."""
+        books = self._pool.books
+        if self.absent or books is None:
+            return None
+        books.take()
+        return books.restarts(self.name, self._now())
 
     def reboots(self) -> Reboots:
         """It is made to boot anew in every way that there is, and what was seen of each."""

@@ -6,9 +6,15 @@ from harness.judge.access import clone_rbac
 from harness.judge.addons import addons_up
 from harness.judge.adoption import os_image_rolls
 from harness.judge.application import spec_applied, spec_applied_while_refused
-from harness.judge.catalogue import catalogue_import, catalogue_kept, catalogue_refused
+from harness.judge.catalogue import (
+    catalogue_import,
+    catalogue_kept,
+    catalogue_refused,
+    golden_lost,
+)
 from harness.judge.clone_phases import disk_phases
 from harness.judge.clones import csi_clone
+from harness.judge.cycles import apid_serves, image_fits
 from harness.judge.disk_failover import disk_failover
 from harness.judge.disk_shape import disk_shape
 from harness.judge.disk_source import disk_source
@@ -39,6 +45,7 @@ from harness.judge.operator import (
 from harness.judge.passthrough import passthrough, vfio_bound
 from harness.judge.reboots import reboots_told
 from harness.judge.refusals import golden_refused, os_image_allowed, os_image_refused
+from harness.judge.remains import nothing_left
 from harness.judge.rendering import (
     render_module_order,
     render_module_params,
@@ -55,6 +62,7 @@ from harness.judge.uptime import missing_uptime, uptime
 __all__ = [
     "Standing",
     "addons_up",
+    "apid_serves",
     "catalogue_import",
     "catalogue_kept",
     "catalogue_refused",
@@ -80,11 +88,13 @@ __all__ = [
     "driver_sees_gpu",
     "early_pod_unserved",
     "fabric_state",
+    "golden_lost",
     "golden_ready",
     "golden_refused",
     "gpu_advertised",
     "headroom",
     "host_driver_accepted",
+    "image_fits",
     "kernel_module_order",
     "kernel_modules_refused",
     "kernel_modules_verbatim",
@@ -95,6 +105,7 @@ __all__ = [
     "no_hidden_helper",
     "no_roll",
     "node_joins",
+    "nothing_left",
     "nvlink_param",
     "operator_default",
     "operator_live",

@@ -28,6 +28,7 @@ NEAR = 60.0
 _LATE = 3.0
 """Seconds after a boot's reckoned beginning until which a console may show the last one's words."""
 _ENDS = frozenset({What.PANIC, What.SYSRQ_RESET, What.SYSRQ_CRASH, What.RESTART, What.POWER_DOWN})
+_IN_ORDER = (What.RESTART, What.POWER_DOWN)
 _FOR_MEMORY = ("out of memory", "deadlocked on memory")
 
 
@@ -73,8 +74,12 @@ def reboots(samples: Sequence[BootSample], logs: Sequence[KernelLog]) -> tuple[R
     )
 
 
-def cause(found: Sequence[Reboot], limit: float) -> str:
-    """Why the first of these boots ended, in words; where nothing decides, that."""
+def cause(found: Sequence[Reboot], limit: float, *, memory_out: bool = False) -> str:
+    """Why the first of these boots ended, in words; where nothing decides, that.
+
+    ``memory_out``: MemAvailable was measured near zero in it, which decides where its kernel told
+    nobody and no timer fits.
+    """
     first = found[0]
     replaced = _replaced(first)
     if replaced:
@@ -82,6 +87,8 @@ def cause(found: Sequence[Reboot], limit: float) -> str:
     told = f"{_same(first)}the guest rebooted"
     why = _decisive(first) or _timer(found, limit)
     for_memory = "" if why else _killed_just_before(first)
+    if not (why or for_memory) and memory_out and first.said_last(*_IN_ORDER) is None:
+        for_memory = "memory pressure, as was measured"
     if for_memory:
         return f"{told}: {for_memory}"
     return f"{told}: {why or _undecided(first)}{_beside(first)}"
@@ -153,7 +160,7 @@ def _alike(one: Reboot, other: Reboot) -> bool:
 
 def _killed_just_before(one: Reboot) -> str:
     """Memory pressure, where nothing else ended the boot in good order."""
-    if one.said_last(What.RESTART, What.POWER_DOWN) is not None:
+    if one.said_last(*_IN_ORDER) is not None:
         return ""
     kills = ((up, event) for up, event in one.said if event.what is What.OOM_KILL)
     near = [
@@ -163,7 +170,7 @@ def _killed_just_before(one: Reboot) -> str:
 
 
 def _undecided(one: Reboot) -> str:
-    if one.said_last(What.RESTART, What.POWER_DOWN) is not None:
+    if one.said_last(*_IN_ORDER) is not None:
         return "by hand or by a service of its own, its system went down in good order"
     if one.listened:
         return "without a word on its console, as after a reset from outside or a loss of power"

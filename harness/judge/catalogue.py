@@ -13,7 +13,7 @@ from harness.facts.catalogue import CatalogueRelease, Entry, GoldenImport, Golde
 from harness.facts.fact import Fact, Unread
 from harness.facts.quantity import bytes_of
 from harness.facts.refusals import REFUSED, RefusalTrial, chart_text
-from harness.judge.refusals import not_allowed, refused
+from harness.judge.refusals import not_allowed, refused, unseen
 from harness.judge.verdict import Outcome, Verdict
 from harness.judge.wording import named, unread
 
@@ -108,6 +108,34 @@ def catalogue_kept(
         f"revision {release_after.revision} of the release names {named(release_after.images)}, "
         f"and golden {after.name} is {after.phase} under the same UID, its content unchanged"
     )
+    return Verdict(claim, subject, Outcome.HOLDS, because, facts)
+
+
+def golden_lost(
+    failing: RefusalTrial | Unread, outlived: Allowed | Unread, subject: str
+) -> Verdict:
+    """golden-lost: a pool whose golden keeps failing to import is refused in those words (R7), and
+    one that has cloned before is rendered though its golden is gone.
+
+    Broken where the first is accepted or refused by other words, and where the second is refused or
+    gets another disk. Unknown where either was not tried or came to no end.
+    """
+    claim = "golden-lost"
+    told = refused(claim, [failing], ("R7",), subject)
+    seen = outlived.seen if isinstance(outlived, Allowed) else outlived
+    facts = (failing, seen)
+    wrong = [told.because] if told.outcome is Outcome.BROKEN else []
+    wrong += not_allowed(outlived) if isinstance(outlived, Allowed) else []
+    if wrong:
+        return Verdict(claim, subject, Outcome.BROKEN, "; ".join(wrong), facts)
+    doubts = [told.because] if told.outcome is Outcome.UNKNOWN else []
+    if isinstance(outlived, Allowed):
+        doubts += unseen(outlived)
+    else:
+        doubts.append(f"not tried: {outlived.asked}, because {outlived.reason}")
+    if doubts or not isinstance(outlived, Allowed):
+        return Verdict(claim, subject, Outcome.UNKNOWN, "; ".join(doubts), facts)
+    because = f"{told.because}; rendered as due: {outlived.what}"
     return Verdict(claim, subject, Outcome.HOLDS, because, facts)
 
 

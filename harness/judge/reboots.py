@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.facts.fact import Fact, Unread
-from harness.facts.reboots import BannerDecoy, RebootNotRun, Reboots, RebootTrial
+from harness.facts.reboots import (
+    BannerDecoy,
+    ConsoleHeard,
+    RebootNotRun,
+    Reboots,
+    RebootTrial,
+)
 from harness.judge.verdict import Outcome, Verdict
 from harness.judge.wording import counted, named
 
@@ -18,9 +24,9 @@ def reboots_told(found: Reboots, subject: str) -> Verdict:
     """reboots-told: each kind of reboot is one change of boot id with an uptime that began anew,
     under one console connection; a log that is printed again changes the console alone.
 
-    Broken where one trial or the decoy says otherwise; unknown where something could not be read
-    and where no reboot could be brought about. A kind that the lab cannot do is told, and does not
-    stand in the way.
+    Broken where one trial or the decoy says otherwise; unknown where something could not be read,
+    where the console was lost to another client, and where no reboot could be brought about. A kind
+    that the lab cannot do is told, and does not stand in the way.
     """
     facts: tuple[Fact, ...] = (found.decoy, *found.trials)
     wrong = list(_wrong(found))
@@ -54,7 +60,7 @@ def _wrong_decoy(decoy: BannerDecoy) -> Iterator[str]:
     ids = {look.boot_id for look in decoy.looks}
     if len(ids) > 1:
         yield f"the boot id changed while the log was only printed ({named(sorted(ids))})"
-    if not decoy.console.attached:
+    if not decoy.console.attached and not decoy.console.lost:
         yield f"the console ended while the log was printed: {decoy.console.ended}"
 
 
@@ -68,13 +74,15 @@ def _wrong_trial(trial: RebootTrial) -> Iterator[str]:
     old = trial.ordered - last.began
     if len(ids) > 1 and old > SLACK:
         yield f"the new boot's uptime began {old:.0f} s before the order"
-    if not trial.console.attached:
+    if not trial.console.attached and not trial.console.lost:
         yield f"the console did not stay attached: {trial.console.ended}"
 
 
 def _unclear(found: Reboots) -> Iterator[str]:
     if isinstance(found.decoy, Unread):
         yield _reason(found.decoy)
+    elif found.decoy.console.lost:
+        yield _lost(found.decoy.console)
     elif not found.decoy.printed or not found.decoy.console.banners:
         printed = found.decoy
         yield f"printing the log showed no first line of a kernel on the console ({printed.said})"
@@ -90,8 +98,14 @@ def _unclear_trial(trial: RebootTrial) -> Iterator[str]:
         yield f"no other boot in {trial.waited:.0f} s after the order ({trial.order_said})"
     elif len([look for look in trial.looks if look.boot_id == trial.boot_ids[-1]]) < 2:
         yield "the new boot was seen once and did not answer again"
-    if not trial.console.size:
+    if trial.console.lost:
+        yield _lost(trial.console)
+    elif not trial.console.size:
         yield "nothing was heard on the console, so whether it was attached still is not known"
+
+
+def _lost(console: ConsoleHeard) -> str:
+    return f"the console was lost, so what it carried is not known: {console.ended}"
 
 
 def _left_out(found: Reboots) -> list[str]:

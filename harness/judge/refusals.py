@@ -62,7 +62,7 @@ def os_image_allowed(trials: Sequence[Allowed], untried: Sequence[Unread], subje
     wrong = [line for one in trials for line in not_allowed(one)]
     if wrong:
         return Verdict(claim, subject, Outcome.BROKEN, "; ".join(wrong), facts)
-    doubts = [line for one in trials for line in _unseen(one)]
+    doubts = [line for one in trials for line in unseen(one)]
     tried = {one.form for one in trials}
     doubts += [f"no trial had {form}" for form in ("pvc", "http") if form not in tried]
     if doubts:
@@ -202,7 +202,8 @@ def not_allowed(trial: Allowed) -> Iterator[str]:
     yield from (f"{what}: {line}" for line in differences(seen))
 
 
-def _unseen(trial: Allowed) -> Iterator[str]:
+def unseen(trial: Allowed) -> Iterator[str]:
+    """Why it cannot be said how a request was met that only looks wrong."""
     seen = trial.seen
     if isinstance(seen, Unread):
         yield f"{trial.what}: {seen.asked}: {seen.reason}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from harness.facts.extensions import Extensions
 from harness.facts.fact import Unread
 from harness.facts.machineconfig import DeclaredModule, InstallImage, RenderedModules
 from harness.facts.pool import BootSource, PoolRequest, RequestedModules
@@ -147,18 +148,41 @@ def render_no_kernel_block(
 
 
 def schematic_consistent(
-    boot: BootSource | Unread, install: InstallImage | Unread, subject: str
+    boot: BootSource | Unread,
+    install: InstallImage | Unread,
+    subject: str,
+    running: Sequence[Extensions | Unread] = (),
 ) -> Verdict:
-    """schematic-consistent: boot source and installer name one schematic and one version."""
+    """schematic-consistent: boot source and installer name one schematic and one version, and each
+    of the machines that were asked runs that schematic.
+
+    Without a machine to ask, only what is declared is compared, and that is said.
+    """
     claim = "schematic-consistent"
+    facts = (boot, install, *running)
     if isinstance(boot, Unread) or isinstance(install, Unread):
-        return unread(claim, subject, boot, install)
+        return unread(claim, subject, *facts)
     same = (boot.schematic, boot.version) == (install.schematic, install.version)
     because = (
         f"the disk comes from schematic {boot.schematic} {boot.version} ({boot.form}), the "
         f"installer is schematic {install.schematic} {install.version}; expected the same"
     )
-    return Verdict(claim, subject, outcome(same), because, (boot, install))
+    because += "" if same else ": the next upgrade or reinstall brings another set of extensions"
+    ran = [one for one in running if isinstance(one, Extensions)]
+    others = [one for one in ran if one.schematic != boot.schematic]
+    because += _running(ran, others)
+    if same and not others and len(ran) < len(running):
+        return unread(claim, subject, *facts)
+    return Verdict(claim, subject, outcome(same and not others), because, facts)
+
+
+def _running(ran: Sequence[Extensions], others: Sequence[Extensions]) -> str:
+    """What machines run, in words."""
+    if others:
+        told = (f"{one.node} runs {one.schematic or 'no schematic'}" for one in others)
+        return f"; {named(told)}"
+    nodes = named(one.node for one in ran)
+    return f"; {nodes} {'runs' if len(ran) == 1 else 'run'} that of the disk" if ran else ""
 
 
 def _told(modules: Sequence[DeclaredModule]) -> str:

@@ -19,6 +19,7 @@ from harness.bringup.boots import (
     Watching,
 )
 from harness.clock import WallClock
+from harness.facts.bootledger import BootLedger, NodeBoot, Seen, boot_ledger
 from harness.facts.boots import BootSample, WorkerGone
 from harness.facts.fact import Origin, Unread
 from harness.facts.kernellog import KernelLog, What
@@ -147,8 +148,31 @@ def test_a_reboot_ends_the_wait_and_is_in_the_samples(away: float) -> None:
 def test_a_shell_that_never_comes_back_is_told() -> None:
     story = Story(now=1000.0, boots=(0.0, 3000.0), away=10 * REBOOT_BUDGET)
     with pytest.raises(Unreachable):
-        story.log().stay_up(SOAK)
+        story.log(told=str, every=60.0).stay_up(SOAK)
+    assert story.now == pytest.approx(3000.0 + REBOOT_BUDGET, abs=61)
+
+
+def test_a_boot_that_the_node_alone_shows_is_a_reboot_all_the_same() -> None:
+    """The machine never answers again: the cluster's word for the new boot cannot be missed."""
+    story = Story(now=1000.0, boots=(0.0, 3000.0), away=10 * REBOOT_BUDGET)
+    log = story.log()
+    samples = log.stay_up(SOAK)
+    assert isinstance(samples[-1], Unread)
     assert story.now == pytest.approx(3000.0 + REBOOT_BUDGET, abs=1)
+    shown = Seen((NodeBoot(0.0, "boot-0", "node"), NodeBoot(3020.0, "boot-1", "node")))
+    book = ledger(story, log, shown)
+    verdict = uptime(samples, SOAK, "node a", ledger=book)
+    assert verdict.outcome == "broken"
+    assert verdict.facts[-1] is book
+    said = "boot boot-0 became boot-1, as its Node shows, at an uptime of at most 3020 s"
+    assert said in verdict.because
+
+
+def ledger(story: Story, log: BootLog, seen: Seen) -> BootLedger:
+    return boot_ledger(
+        "a", "m", since=0.0, until=story.now, limit=4200.0, soak=SOAK,
+        samples=log.all_looks, logs=log.heard, seen=seen,
+    )  # fmt: skip
 
 
 def test_a_reboot_before_the_wait_is_in_the_samples_too() -> None:
@@ -277,12 +301,19 @@ def test_following_looks_no_more_at_a_worker_that_is_gone() -> None:
     assert outcome(tuple(log.samples)) == "broken"
 
 
-def test_what_cannot_be_asked_and_is_there_is_raised() -> None:
+def test_what_cannot_be_asked_and_is_there_is_raised_to_who_waits_for_it_alone() -> None:
     def ask() -> BootSample | Unread:
         raise ApiRefused(404, "NotFound", "pods hil-shell-x not found")
 
+    log = Story(now=1000.0).log(ask=ask)
+    log.follow()
+    log.follow()
+    (kept,) = log.all_looks
+    assert isinstance(kept, Unread)
+    assert "hil-shell-x" in kept.reason
+    assert log.samples == [], "no baseline comes of it"
     with pytest.raises(ApiRefused):
-        Story(now=1000.0).log(ask=ask).follow()
+        log.stay_up(SOAK)
 
 
 def test_an_unreadable_answer_of_a_worker_that_is_gone_is_told_as_that() -> None:
@@ -302,13 +333,79 @@ def test_gone_is_asked_with_what_was_last_seen() -> None:
     assert seen == [log.samples[0]]
 
 
+def test_a_pool_that_is_taken_away_is_neither_a_reboot_nor_a_replaced_worker() -> None:
+    story = Story(now=1000.0)
+    told = "the pool was deleted: there is no KubernetesNodes lab-plain any more"
+    parts = gone_after(3000.0, story)
+    samples = story.log(**parts, taken=lambda: told).stay_up(SOAK)
+    verdict = uptime(samples, SOAK, "node a")
+    assert verdict.outcome == "unknown"
+    assert verdict.because.startswith(f"the soak was cut short, {told}; boot boot-0 was ")
+
+
+def test_a_machine_that_the_cluster_no_longer_shows_ends_the_wait_at_once() -> None:
+    story = Story(now=1000.0)
+    parts = gone_after(3000.0, story)
+    waits = story.wait
+
+    def wait(look: Callable[[], bool], seconds: float, what: str) -> bool:
+        if story.now < 3000.0 < story.now + seconds:
+            story.now = 3000.0
+            return look()
+        return waits(look, seconds, what)
+
+    log = story.log(gone=parts["gone"], lost=lambda: story.now >= 3000.0, wait=wait)
+    assert isinstance(log.stay_up(SOAK)[-1], WorkerGone), "though its shell still answers"
+    assert story.now == 3000.0
+
+
+def test_others_are_followed_between_two_looks() -> None:
+    story = Story(now=1000.0)
+    moments: list[float] = []
+    story.log(beside=lambda: moments.append(story.now)).stay_up(SOAK)
+    assert len(moments) == len(story.waits)
+    assert moments[0] == 1000.0 + EVERY
+
+
+def test_a_boot_that_the_lab_shows_is_looked_at_before_its_time() -> None:
+    story = Story(now=1000.0, boots=(0.0, 1100.0))
+    log = story.log()
+    log.follow()
+    story.now = 1090.0
+    log.follow()
+    story.now = 1130.0
+    log.follow()
+    assert story.asked == [1000.0, 1130.0]
+
+
+def test_every_look_is_kept_from_before_the_baseline_and_after_a_reboot_that_was_ordered() -> None:
+    story = Story(now=40.0, boots=(0.0, 60.0, 900.0))
+    log = story.log()
+    log.follow()
+    story.now = 300.0
+    log.follow()
+    log.begin_anew()
+    story.now = 1100.0
+    log.follow()
+    assert [one.boot_id for one in log.all_looks if isinstance(one, BootSample)] == [
+        "boot-0",
+        "boot-1",
+        "boot-2",
+    ]
+    assert [one.boot_id for one in ledger(story, log, Seen()).boots] == [
+        "boot-0",
+        "boot-1",
+        "boot-2",
+    ]
+
+
 # -- what kernels say meanwhile
 
 
 def test_the_console_is_listened_to_while_it_is_waited() -> None:
     story = Story(now=1000.0)
     console = story.console(b"[    7.000000] sysrq: Resetting\r\n")
-    log = story.log(listen=lambda: console)
+    log = story.log(listen=lambda: console, every=600.0)
     log.stay_up(SOAK)
     (heard,) = log.logs
     assert isinstance(heard, KernelLog)
@@ -344,7 +441,7 @@ def test_without_a_console_it_is_waited_all_the_same() -> None:
 def test_a_console_is_let_go_of_when_the_wait_fails() -> None:
     story = Story(now=1000.0, boots=(0.0, 3000.0), away=10 * REBOOT_BUDGET)
     console = story.console()
-    log = story.log(listen=lambda: console)
+    log = story.log(listen=lambda: console, told=str)
     with pytest.raises(Unreachable):
         log.stay_up(SOAK)
     assert console.closed == 1

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from harness import judge
-from harness.bringup.catalogue import LEASE_SECONDS, Catalogue, OpenCatalogue
+from harness.bringup.catalogue import LEASE_SECONDS, Catalogue
 from harness.bringup.errors import TakeDownIncomplete
+from harness.bringup.open_catalogue import OpenCatalogue
 from harness.bringup.package_images import IMAGES, PackageImages
 from harness.bringup.pool import HeldPool
 from harness.facts.applied import Allowed

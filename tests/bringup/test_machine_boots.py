@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from harness.bringup.boots import EVERY
 from harness.bringup.machine_boots import GUEST_LIMIT, INSIDE, PROMPT, guest_boots
 from harness.bringup.node_boots import node_boots
 from harness.clock import WallClock
 from harness.facts.boots import BootSample, WorkerGone
 from harness.facts.fact import Unread
 from harness.facts.reboots import Reboots
-from harness.reach.errors import ApiRefused, LabError, Unreachable
+from harness.reach.errors import ApiRefused, LabError, LeaseLost, Unreachable
 from harness.reach.nodeshell import Reply
 
 BOOT = "9c6cd353-d611-4b30-910f-c90ec5268979"
@@ -78,8 +79,11 @@ def test_a_connection_that_ended_is_made_good_once() -> None:
 def test_a_guest_that_does_not_answer_is_unreachable() -> None:
     shell = Shell()
     shell.broken = shell.unreachable = True
+    boots = guest(shell)
+    boots.follow()
+    assert [type(one) for one in boots.log.all_looks] == [Unread], "following costs no scenario"
     with pytest.raises(Unreachable):
-        guest(shell).follow()
+        boots.stay_up(1080.0)
 
 
 def test_a_guest_that_is_old_enough_is_not_waited_for_and_its_log_is_read() -> None:
@@ -134,6 +138,18 @@ class Feed:
         return self.objects.get(name)
 
 
+class Management:
+    """``pool`` is the one request for workers that it holds."""
+
+    def __init__(self) -> None:
+        self.pool: Any = {"metadata": {"name": "lab-plain"}}
+        self.asked: list[tuple[str, ...]] = []
+
+    def get(self, *what: str) -> Any:
+        self.asked.append(what)
+        return self.pool
+
+
 class Tenant:
     name = "tenant lab"
 
@@ -151,8 +167,17 @@ def worker(**more: Any) -> Any:
     machine = {"metadata": {"name": "m1"}, "spec": {"infrastructureRef": {"name": "vm1"}}}
     given: dict[str, Any] = {"node": node, "machine": machine, "vmi": "vmi-uid", **more}
     clock = WallClock()
+    place = SimpleNamespace(namespace="tenant-hil", cluster="lab")
     pool = SimpleNamespace(
-        lab=SimpleNamespace(clock=clock, tenant=Tenant()),
+        name="plain",
+        lab=SimpleNamespace(
+            clock=clock,
+            tenant=Tenant(),
+            management=Management(),
+            inventory=SimpleNamespace(tenant=place),
+        ),
+        lease=SimpleNamespace(renew=lambda _: None),
+        books=None,
         watched=SimpleNamespace(
             nodes=Feed(w1=given["node"]), feeds={"machines": Feed(m1=given["machine"])}
         ),
@@ -222,6 +247,45 @@ def test_a_worker_whose_shell_is_away_was_replaced_where_the_cluster_shows_it(
     found = looked_at_and_gone(change)
     assert isinstance(found, WorkerGone)
     assert found.gone == gone
+
+
+@pytest.mark.parametrize(
+    ("pool", "taken"),
+    [
+        ({"metadata": {"name": "lab-plain"}}, ""),
+        (None, "the pool was deleted: there is no KubernetesNodes lab-plain any more"),
+        (
+            {"metadata": {"name": "lab-plain", "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+            "the pool is being deleted: KubernetesNodes lab-plain",
+        ),
+    ],
+)
+def test_a_worker_that_went_with_its_pool_was_not_replaced(pool: Any, taken: str) -> None:
+    def change(there: Any) -> None:
+        replaced_machine(there)
+        there.pool.lab.management.pool = pool
+
+    found = looked_at_and_gone(change)
+    assert (found.gone, found.taken) == (("Machine",), taken)
+
+
+def test_a_pool_that_another_run_has_taken_over_is_no_loss_of_the_worker() -> None:
+    def change(there: Any) -> None:
+        def lost(_: Any) -> None:
+            raise LeaseLost("renew", "it held by another", "treat it as unknown")
+
+        replaced_machine(there)
+        there.pool.lease.renew = lost
+
+    with pytest.raises(LeaseLost, match="held by another"):
+        looked_at_and_gone(change)
+
+
+def test_where_time_passes_by_itself_looks_are_30_seconds_apart() -> None:
+    there = worker()
+    assert node_boots(there).log.every == 30.0
+    there.pool.lab.clock.follows = True
+    assert node_boots(there).log.every == EVERY
 
 
 def test_a_worker_whose_shell_alone_is_away_is_no_other() -> None:

@@ -112,6 +112,7 @@ class Machine:
     panic: bytes = b"1\n"
     keeps_id: bool = False
     ends_console: bool = False
+    how: How = How.GONE
     quiet: bool = False
     log: bytes = BANNER + b"[    1.000000] x\r\n"
     dead: bool = False  # never comes back
@@ -206,7 +207,7 @@ class Machine:
         self.away = (now, now + self.down + self.up)
         self.clock.after(self.down, self._boot)
         if self.ends_console:
-            self.capture.end(How.GONE, "the emulator has ended")
+            self.capture.end(self.how, "the emulator has ended")
 
     def _boot(self) -> None:
         self.boots += 1
@@ -368,6 +369,12 @@ def test_a_console_that_ends_is_told_and_does_not_hold_up_the_rest() -> None:
     assert told == "broken"
     assert "inside: the console did not stay attached: the emulator has ended" in because
     assert len([one for one in found.trials if isinstance(one, RebootTrial)]) == 5
+
+
+def test_a_console_that_somebody_took_leaves_it_open() -> None:
+    _, told, because = outcome(Machine(ends_console=True, how=How.TAKEN))
+    assert told == "unknown"
+    assert "the console was lost" in because
 
 
 def test_a_quiet_kernel_shows_no_banner_and_is_told_all_the_same() -> None:

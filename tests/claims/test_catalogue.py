@@ -22,6 +22,9 @@ CATALOGUE = {
     "nvlink-param",
     "driver-sees-gpu",
     "schematic-consistent",
+    "image-fits",
+    "nothing-left",
+    "apid-serves",
     "module-flavour",
     "fabric-state",
     "vfio-bound",
@@ -68,6 +71,7 @@ CATALOGUE = {
     "catalogue-import",
     "catalogue-refused",
     "catalogue-kept",
+    "golden-lost",
     "disk-failover",
     "addons-up",
 }

@@ -135,3 +135,28 @@ def test_what_leaves_it_open(changed: dict[str, Any], said: str) -> None:
 def test_an_ingress_without_a_service_is_told() -> None:
     verdict = judge.addons_up(seen(ingress_service=None), "pool plain")
     assert verdict.outcome == "holds" and "without a Service" in verdict.because
+
+
+@pytest.mark.parametrize(
+    ("changed", "outcome", "said"),
+    [
+        ({"lookup": replace(LOOKUP, wanted="")}, "unknown", "no address to compare with"),
+        ({"lookup": replace(LOOKUP, service="")}, "unknown", "no address to compare with"),
+        ({"lookup": replace(LOOKUP, found=())}, "broken", "could not resolve"),
+        ({"lookup": replace(LOOKUP, exit_code=2)}, "broken", "could not resolve"),
+        ({"lookup": replace(LOOKUP, server="")}, "unknown", "asked nobody that is named"),
+        ({"api": ("False", "")}, "broken", "not available: it does not say why"),
+        ({"api": ("", "")}, "broken", "not available: there is none"),
+        (second(measured=NOW - 300), "holds", "metrics of 2 workers"),
+        (second(measured=NOW - 301), "broken", "the metrics of n2 are 301 s old"),
+    ],
+)
+def test_the_edges_of_what_counts(changed: dict[str, Any], outcome: str, said: str) -> None:
+    verdict = judge.addons_up(seen(**changed), "pool plain")
+    assert verdict.outcome == outcome, verdict.because
+    assert said in verdict.because
+
+
+def test_a_fact_that_was_not_had_is_not_among_those_behind_it() -> None:
+    verdict = judge.addons_up(seen(**without("csi"), disk=None), "pool plain")
+    assert None not in verdict.facts

@@ -10,6 +10,7 @@ import pytest
 from harness.facts.boots import BootSample, WorkerGone
 from harness.facts.fact import Origin, Unread
 from harness.facts.kernellog import KernelEvent, KernelLog, Scope, What
+from harness.judge import bootcauses
 from harness.judge.uptime import uptime
 
 SOAK = 600.0
@@ -309,3 +310,47 @@ def test_the_limit_is_the_labs() -> None:
     assert uptime(samples, 0.0, "w", limit=60.0).outcome == "holds"
     assert uptime(samples, 0.0, "w", limit=61.0).outcome == "unknown"
     assert uptime(samples, 0.0, "w").outcome == "unknown"
+
+
+# -- memory that was measured, where the kernel told nobody
+
+
+@pytest.mark.parametrize(
+    ("events", "limit", "said"),
+    [
+        ([], LIMIT, "the guest rebooted: memory pressure, as was measured"),
+        ([event(What.HUNG_TASK, 99.0)], LIMIT, "memory pressure, as was measured"),
+        ([event(What.RESTART, 99.0)], LIMIT, ORDERLY),
+        ([event(What.POWER_DOWN, 99.0)], LIMIT, ORDERLY),
+        ([event(What.SYSRQ_RESET, 99.0)], LIMIT, BY_SYSRQ),
+        ([oom(98.0)], LIMIT, PRESSURE),
+        ([], 100.0, "a timer, 100 s is where a boot that does not end is given up"),
+    ],
+)
+def test_memory_that_was_out_decides_where_nothing_else_does(
+    events: list[KernelEvent], limit: float, said: str
+) -> None:
+    found = bootcauses.reboots(FIRST, [dmesg(*events)])
+    assert bootcauses.cause(found, limit, memory_out=True).endswith(said)
+    alone = bootcauses.cause(found, limit)
+    assert ("as was measured" in alone) is False
+    assert bootcauses.cause(found, limit, memory_out=False) == alone
+
+
+def test_what_was_read_from_a_console_without_a_time_is_of_no_boot() -> None:
+    assert because(FIRST, console(event(What.SYSRQ_RESET, 99.0), BANNER)).endswith(SILENT)
+
+
+@pytest.mark.parametrize(
+    ("samples", "limit", "end"),
+    [
+        (FIRST, 100.0, ": a timer, 100 s is where a boot that does not end is given up"),
+        (
+            AGAIN,
+            LIMIT,
+            ": a timer, it rebooted at the same uptime each time (at most 100 s and at most 102 s)",
+        ),
+    ],
+)
+def test_a_timer_is_said_word_for_word(samples: Any, limit: float, end: str) -> None:
+    assert because(samples, limit=limit).endswith(end)

@@ -9,7 +9,13 @@ from harness.facts.applied import Allowed, AppliedPool, PoolShape
 from harness.facts.catalogue import CatalogueRelease, Entry, GoldenImport, GoldenVolume, Phase
 from harness.facts.fact import Origin, Unread
 from harness.facts.refusals import RefusalTrial
-from harness.judge.catalogue import ROWS, catalogue_import, catalogue_kept, catalogue_refused
+from harness.judge.catalogue import (
+    ROWS,
+    catalogue_import,
+    catalogue_kept,
+    catalogue_refused,
+    golden_lost,
+)
 from harness.judge.verdict import Verdict
 
 AT = Origin(1.0, "management", "")
@@ -313,3 +319,89 @@ def test_a_golden_that_does_not_stay_breaks_it(after: GoldenVolume | Unread, tol
 def test_a_release_that_did_not_drop_it_shows_nothing(more: dict[str, Any]) -> None:
     assert kept(**more).outcome == "unknown"
     assert kept(**more, after=golden(leaving=True)).outcome == "unknown"
+
+
+FAILING = (
+    "template: kubernetes-nodes/templates/nodegroup.yaml: execution error at (a.tpl:1:1): golden "
+    f"DataVolume {ENTRY.golden} keeps failing to import (3 importer restarts)"
+)
+
+
+def failing(**more: Any) -> RefusalTrial:
+    refused = trial("schematic", after={"DataVolume g": "u d"})
+    texts = {"message": FAILING, "warnings": (FAILING,)}
+    changes = {"row": "R7", "wrong": (ENTRY.golden,), "before": {}, "after": {}, **texts, **more}
+    return dataclasses.replace(refused, **changes)
+
+
+def test_a_golden_that_fails_refuses_and_one_that_went_does_not() -> None:
+    verdict = golden_lost(failing(), meanwhile(), "pool x")
+    assert verdict.outcome == "holds"
+    assert "R7 (a golden that keeps failing)" in verdict.because
+    assert verdict.because.endswith("; rendered as due: mid-import")
+    assert [one.kind for one in verdict.facts] == ["RefusalTrial", "AppliedPool"]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "told"),
+    [
+        (failing(ready="True", after={"MachineDeployment a": "u d"}), meanwhile(), "is accepted"),
+        (failing(message=FAILING.replace("keeps", "kept")), meanwhile(), "by none of the chart's"),
+        (
+            failing(),
+            meanwhile(ready="False", reason="UpgradeFailed", message="no"),
+            "is refused: no",
+        ),
+        (failing(), meanwhile(rendered=dataclasses.replace(SHAPE, form="http")), "due is pvc"),
+        (LOST, meanwhile(ready="False", reason="UpgradeFailed", message="no"), "is refused: no"),
+        (failing(ready="True", after={"MachineDeployment a": "u d"}), LOST, "is accepted"),
+    ],
+)
+def test_the_other_way_round_breaks_it(one: Any, two: Any, told: str) -> None:
+    verdict = golden_lost(one, two, "pool x")
+    assert verdict.outcome == "broken"
+    assert told in verdict.because
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "told"),
+    [
+        (LOST, meanwhile(), "not tried: a new entry"),
+        (failing(), LOST, "not tried: a new entry, because every schematic has one"),
+        (failing(), meanwhile(ready="", reason=""), "has not been rendered"),
+        (failing(ready="", reason=""), meanwhile(), "has not come to an end"),
+    ],
+)
+def test_what_was_not_seen_of_lost_goldens_leaves_it_open(one: Any, two: Any, told: str) -> None:
+    verdict = golden_lost(one, two, "pool x")
+    assert verdict.outcome == "unknown"
+    assert told in verdict.because
+
+
+def test_what_is_doubted_is_told_by_its_own_words() -> None:
+    """Mutants that only a look at the words tells from the code."""
+    lost = imported(entry=LOST, history=LOST, meanwhile=LOST)
+    assert lost.outcome == "unknown"
+    failed = imported(release=release(ready="False", reason="DependencyNotReady"), golden=golden())
+    assert failed.outcome == "unknown"
+    assert "no verdict on the entry (DependencyNotReady)" in failed.because
+    other = imported(
+        release=release(images=("talos-worker-old-v1.13.6",), ready="False", reason="UpgradeFailed")
+    )
+    assert other.outcome == "unknown"  # whatever it refused, it was not this entry
+    assert "phases may be missing" not in imported().because
+
+
+def test_a_golden_that_went_before_its_entry_did_shows_nothing_of_dropping_it() -> None:
+    gone = Unread(AT, "golden", "it is not there")
+    verdict = kept(after=gone, release_after=release(images=(ENTRY.golden,), revision=3))
+    assert verdict.outcome == "unknown"
+    assert "went with its entry: it is not there" in verdict.because
+    assert "is still in the release's list" in verdict.because
+
+
+def test_what_a_golden_does_not_tell_is_named_as_that() -> None:
+    verdict = imported(golden=golden(phase="", running="", storage_class="", url=""))
+    assert verdict.outcome == "broken"
+    for told in ("is in no phase", "Running not told", "its class is not told", "from nowhere"):
+        assert told in verdict.because

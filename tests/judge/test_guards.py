@@ -182,3 +182,27 @@ def test_how_a_value_may_be_shown() -> None:
     assert forms('a"b') == ('a"b', 'a\\"b')
     assert forms("") == ('""', "''")
     assert "\\u2028" in forms("\u2028")
+
+
+def test_words_at_the_very_beginning_count() -> None:
+    first = "set only one of osImage.builtin or osImage.factory"
+    other = "failed to import (phase Failed)"
+    assert said(first, "R1", ()) is Said.EXPECTED
+    assert said(f"{other}; {first}", "R1", ()) is Said.OTHER
+    assert said(f"{first}; {other}", "R1", ()) is Said.EXPECTED
+    assert speaker(f"{first}; {other}") == "R1"
+
+
+def test_a_guard_of_another_chart_is_no_rival_and_never_speaks_for_a_pool() -> None:
+    quoted = "failed to import (phase Failed)"
+    changed = "entry was changed after its golden DataVolume g was created"
+    assert said(f"{quoted}: {changed}", "changed", ()) is Said.EXPECTED
+    assert said(f"{changed}: {quoted}", "R6", ()) is Said.EXPECTED
+    assert speaker(changed) == ""
+
+
+def test_a_text_that_ends_where_its_guard_would_go_on_is_cut() -> None:
+    begun = 'nodeGroup "x": osImage.builtin requested golden DataVolume "g", not found in co'
+    assert said(begun, "R5", ()) is Said.CUT
+    assert said("keeps failing to import (4 importer rest", "R7", ()) is Said.CUT
+    assert said("keeps failing to import (4 restarts of it)", "R7", ()) is Said.FOREIGN

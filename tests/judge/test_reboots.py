@@ -20,6 +20,7 @@ from harness.judge.reboots import SLACK, reboots_told
 AT = Origin(1.0, "guest n1", "")
 HEARD = ConsoleHeard(attached=True, ended="", size=900, banners=1, banner_after=3.5)
 GONE = dataclasses.replace(HEARD, attached=False, ended="the emulator has ended")
+STOLEN = dataclasses.replace(GONE, ended="another client attached", lost=True)
 SILENT = dataclasses.replace(HEARD, size=0, banners=0, banner_after=None)
 DECOY = BannerDecoy(
     AT, (BootLook(90.0, "a", 40.0), BootLook(92.0, "a", 42.0)), HEARD, printed=True, said="exit 0"
@@ -51,6 +52,13 @@ def trial(**more: Any) -> RebootTrial:
             "holds",
             "sysrq after 10.0 s, panic after 19.0 s",
         ),
+        (Reboots(DECOY, (trial(console=STOLEN),)), "unknown", "so what it carried is not known"),
+        (
+            Reboots(dataclasses.replace(DECOY, console=STOLEN), (TRIAL,)),
+            "unknown",
+            "another client attached",
+        ),
+        (Reboots(DECOY, (trial(console=GONE),)), "broken", "the emulator has ended"),
         # the old boot answers for a while, as it goes down in good order
         (
             Reboots(DECOY, (trial(looks=looks((99.0, "a", 50.0), (103.0, "a", 54.0), *[

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import claims
+from harness.facts.extensions import Extensions
 from harness.facts.fact import Fact, Origin, Unread
 from harness.facts.machineconfig import DeclaredModule, InstallImage, RenderedModules
 from harness.facts.pool import ABSENT, BootSource, PoolRequest, RequestedModules
@@ -217,6 +218,29 @@ def test_schematic_consistent(schematic: str, version: str, outcome: str) -> Non
         verdict, "schematic-consistent", outcome, "schematic abc v1.13.6", f"{schematic} {version}"
     )
     assert len(verdict.facts) == 2
+
+
+def ran(node: str, schematic: str) -> Extensions:
+    return Extensions(AT, node, schematic, ("qemu-guest-agent",))
+
+
+@pytest.mark.parametrize(
+    ("installed", "running", "outcome", "said"),
+    [
+        ("abc", (ran("w1", "abc"), ran("w2", "abc")), HOLDS, "w1, w2 run that of the disk"),
+        ("abc", (ran("w1", "abc"), ran("w2", "abd")), BROKEN, "w2 runs abd"),
+        ("abc", (ran("w1", ""),), BROKEN, "w1 runs no schematic"),
+        ("abd", (ran("w1", "abc"),), BROKEN, "the next upgrade or reinstall brings another"),
+        ("abc", (ran("w1", "abc"), UNREAD), UNKNOWN, "could not be read"),
+        ("abd", (UNREAD,), BROKEN, "expected the same"),
+    ],
+)
+def test_what_runs_is_what_is_declared(
+    installed: str, running: tuple[Extensions | Unread, ...], outcome: str, said: str
+) -> None:
+    made = boot("abc", "v1.13.6"), install(installed, "v1.13.6")
+    verdict = schematic_consistent(*made, "pool gpu", running)
+    check(verdict, "schematic-consistent", outcome, said)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from harness.facts.boots import BootSample
+from harness.facts.bootledger import BootLedger, Entry, PodRestarts
+from harness.facts.boots import BootSample, WorkerGone
 from harness.facts.fact import Origin, Unread
 from harness.judge.uptime import LIMIT, missing_uptime, uptime
 
@@ -99,6 +100,140 @@ def test_when_the_boot_ended(
     assert ("where a boot that does not end is given up" in verdict.because) is timer
 
 
+# -- what the ledger knows beside the looks
+
+
+def ledger(*boots: tuple[float, str], **more: Any) -> BootLedger:
+    entries = (
+        *(Entry(at, "boot", boot) for at, boot in boots),
+        Entry(9999.0, "event", "b9", text="of no boot"),
+    )
+    given: dict[str, Any] = {"entries": entries, **more}
+    origin = Origin(9000.0, "boots of w1", "")
+    return BootLedger(origin, "w1", "m1", 0.0, 9000.0, LIMIT, SOAK, **given)
+
+
+@pytest.mark.parametrize(
+    ("boots", "said"),
+    [
+        ([(1000.0, "b1"), (5210.0, "b2")], "b2, as its Node shows, at an uptime of at most 4210 s"),
+        ([(1000.0, "b1"), (1131.0, "b2"), (1200.0, "b3")], "boot b1 became b2"),
+    ],
+)
+@pytest.mark.parametrize("last", [LOST, None])
+def test_another_boot_that_only_its_node_shows_breaks_it(
+    boots: Any, said: str, last: Unread | None
+) -> None:
+    """Whoever waited for the machine after that could not ask it."""
+    book = ledger(*boots)
+    samples = (sample(130),) if last is None else (sample(130), last)
+    verdict = uptime(samples, SOAK, "node w1", ledger=book)
+    assert verdict.outcome == "broken"
+    assert said in verdict.because
+    assert verdict.because.endswith("the machine has not answered since")
+    assert verdict.facts == (*samples, book)
+
+
+@pytest.mark.parametrize(("at", "replaced"), [(1131.0, True), (1130.0, False)])
+def test_another_vmi_under_the_nodes_name_is_no_reboot(at: float, *, replaced: bool) -> None:
+    """A VM that was started anew keeps its Node's name; the Node shows another boot id."""
+    vmi = Entry(at, "vmi", text="VMI w1 has UID v2, it was v1")
+    boots = (Entry(1000.0, "boot", "b1"), Entry(5210.0, "boot", "b2"))
+    verdict = uptime((sample(130), LOST), SOAK, "w1", ledger=ledger(entries=(*boots, vmi)))
+    assert verdict.outcome == "broken"
+    said = "the worker was replaced: its VMI is another; boot b1 became b2, as its Node shows"
+    assert (verdict.because == said) is replaced
+    assert ("at an uptime of at most 4210 s" in verdict.because) is not replaced
+
+
+@pytest.mark.parametrize(
+    "boots",
+    [
+        [(900.0, "b0"), (1000.0, "b1")],
+        [(1000.0, "b1")],
+        [(1130.0, "b0")],
+        [(1000.0, "b1"), (7000.0, "b1")],
+        [],
+    ],
+)
+def test_a_boot_from_before_the_baseline_is_an_installations(boots: Any) -> None:
+    verdict = uptime((sample(130), LOST), SOAK, "node w1", ledger=ledger(*boots))
+    assert verdict.outcome == "unknown"
+    assert verdict.because.endswith("the reason")
+    good = uptime((sample(130), sample(5580)), SOAK, "node w1", ledger=ledger((900.0, "b0")))
+    assert good.outcome == "holds"
+
+
+def test_without_a_look_the_ledger_alone_says_nothing_of_a_baseline() -> None:
+    book = ledger((1000.0, "b1"), (5210.0, "b2"))
+    assert uptime((LOST,), SOAK, "node w1", ledger=book).outcome == "unknown"
+    assert uptime((), SOAK, "node w1", ledger=book).outcome == "unknown"
+
+
+def gone(taken: str = "") -> WorkerGone:
+    return WorkerGone(Origin(3000.0, "cluster", ""), "w1", ("Machine",), taken)
+
+
+def test_a_pool_that_was_taken_away_is_unknown_and_says_how_far_it_got() -> None:
+    taken = gone("the pool was deleted: there is no KubernetesNodes lab-plain any more")
+    verdict = uptime((sample(130), sample(1930), taken), SOAK, "node w1")
+    assert verdict.outcome == "unknown"
+    assert verdict.because == (
+        "the soak was cut short, the pool was deleted: there is no KubernetesNodes lab-plain any "
+        "more; boot b1 was 1930 s old"
+    )
+    early = uptime((taken,), SOAK, "node w1")
+    assert early.outcome == "unknown"
+    assert early.because.endswith("lab-plain any more")
+
+
+def test_a_reboot_before_the_pool_was_taken_away_is_a_reboot() -> None:
+    verdict = uptime((sample(130), sample(6000, "b2"), gone("it went")), SOAK, "node w1")
+    assert verdict.outcome == "broken"
+    assert "boot b1 became b2" in verdict.because
+
+
+def test_a_worker_without_its_machine_in_a_pool_that_stands_was_replaced() -> None:
+    verdict = uptime((sample(130), gone()), SOAK, "node w1")
+    assert verdict.outcome == "broken"
+    assert verdict.because == "the worker was replaced: of w1 there is no Machine any more"
+
+
+def test_the_first_of_several_says_what_became_of_it() -> None:
+    verdict = uptime((sample(130), gone("it went"), gone()), SOAK, "node w1")
+    assert verdict.outcome == "unknown"
+
+
+def test_every_fact_stands_beneath_it_in_order() -> None:
+    restarts = PodRestarts(Origin(1.0, "", ""), "w1", (), ())
+    book, log, memory = ledger(), LOST, Unread(Origin(2.0, "", ""), "memory", "x")
+    looks = (sample(130), sample(5580))
+    verdict = uptime(looks, SOAK, "w1", logs=[log], ledger=book, restarts=restarts, memory=[memory])
+    assert verdict.outcome == "holds"
+    assert verdict.facts == (*looks, log, memory, restarts, book)
+
+
 @pytest.mark.parametrize(("up", "missing"), [(130, 5450.0), (5580, 0.0), (6000, 0.0)])
 def test_how_long_is_still_to_wait(up: float, missing: float) -> None:
     assert missing_uptime(sample(up), SOAK) == missing
+
+
+@pytest.mark.parametrize(
+    ("samples", "because"),
+    [
+        (
+            (sample(130), sample(5580)),
+            "boot b1 is 5580 s old, watched since 130 s, expected more than 4200 s and 5580 s of "
+            "soak",
+        ),
+        (
+            (sample(130), sample(1000)),
+            "boot b1 is 1000 s old, watched since 130 s; too short: expected more than 4200 s and "
+            "5580 s of soak",
+        ),
+        ((), "nobody looked at the node's boot"),
+        ((sample(5600), sample(5590)), "the uptime fell from 5600 s to 5590 s on one boot"),
+    ],
+)
+def test_it_is_said_word_for_word(samples: Any, because: str) -> None:
+    assert uptime(samples, SOAK, "node w1").because == because
