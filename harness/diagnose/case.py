@@ -15,6 +15,8 @@ from harness.facts.objects import Obj, epoch, name_of, text_at, uid_of
 
 MANAGEMENT = "management"
 TENANT = "tenant"
+OWN = "# hil: "
+"""How a text begins that was made out of captures, and is none: it is not read as one."""
 UNKNOWN = ""
 """Clusters that an object may be of; ``UNKNOWN`` where nothing tells."""
 
@@ -37,6 +39,7 @@ class Kind(StrEnum):
     HELM_MESSAGE = "helm-message"  # the text of a HelmRelease's condition, alone
     LOG = "log"  # a container's
     MEMINFO = "meminfo"
+    MEMORY = "memory"  # what was scraped of MemAvailable, as `hil diagnose` writes it
     UPTIME = "uptime"  # /proc/uptime or uptime(1)
     UNKNOWN = "unknown"
 

@@ -6,19 +6,25 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from harness.bringup import hosts
+from harness.bringup.connect import ConnectedLab
 from harness.bringup.linstor import linstor_of
-from harness.clock import ClockStuck, WallClock
-from harness.diagnose import live, words
+from harness.clock import Clock, ClockStuck, WallClock
+from harness.diagnose import live, scraped, words
 from harness.diagnose.case import Case
 from harness.diagnose.findings import Diagnosis, Standing
 from harness.diagnose.ranking import diagnose as reason_over
 from harness.inventory.loading import load
-from harness.inventory.models import Lab
+from harness.inventory.models import Host, Lab
 from harness.inventory.problems import InventoryError
 from harness.reach.errors import LabError
+from harness.reach.nodeshell import NodeShell
 from harness.session.attaching import directory
 from harness.session.labs import LabChoice
 from harness.session.mistake import UserMistake
@@ -93,30 +99,51 @@ def _read(folder: Path) -> Case:
 
 def _look(choice: LabChoice, seconds: float) -> Case:
     """Ask the lab within its time. Raises LabError where its management cluster cannot be asked."""
+    with choice.open("") as lab:
+        return look(lab, seconds)
+
+
+def look(lab: ConnectedLab, seconds: float) -> Case:
+    """A lab that is connected as a case, asked for so many seconds of the runner's time. Raises
+    LabError where its management cluster cannot be asked."""
     clock = WallClock()
     began = clock.monotonic()
-    with choice.open("") as lab:
-        look = live.Live(
-            lab.inventory.tenant.namespace,
-            lambda: lab.clock.now() or None,
-            lambda: clock.monotonic() - began,
-            seconds,
-        )
-        live.management(look, lab.management)
-        try:
-            live.tenant(look, lab.tenant)
-        except LabError as failed:
-            look.skip("tenant cluster", str(failed))
-        try:
-            with linstor_of(lab) as linstor:
-                if linstor is None:
-                    look.skip("LINSTOR's REST API", "the inventory names no controller")
-                else:
-                    look.linstor(linstor)
-        except LabError as failed:
-            look.skip("LINSTOR's REST API", str(failed))
-        look.kernels(lab.management)
-        return look.case()
+    asked = live.Live(
+        lab.inventory.tenant.namespace,
+        lambda: lab.clock.now() or None,
+        lambda: clock.monotonic() - began,
+        seconds,
+    )
+    live.management(asked, lab.management)
+    try:
+        live.tenant(asked, lab.tenant)
+    except LabError as failed:
+        asked.skip("tenant cluster", str(failed))
+    scraped.memory(asked, lab)
+    try:
+        with linstor_of(lab) as linstor:
+            if linstor is None:
+                asked.skip("LINSTOR's REST API", "the inventory names no controller")
+            else:
+                asked.linstor(linstor)
+    except LabError as failed:
+        asked.skip("LINSTOR's REST API", str(failed))
+    asked.kernels(lab.management)
+    with ExitStack() as opened:
+        asked.hosts(logins(lab.inventory, lab.clock, opened))
+    return asked.case()
+
+
+def logins(inventory: Lab, clock: Clock, opened: ExitStack) -> dict[str, Callable[[], NodeShell]]:
+    """How each hypervisor host is logged in to for which the inventory has a key, by its name;
+    ``opened`` logs out again."""
+
+    def log_in(host: Host) -> NodeShell:
+        shell = hosts.log_in(host, clock)
+        opened.callback(shell.close)
+        return shell
+
+    return {one.name: partial(log_in, one) for one in inventory.hosts if one.ssh is not None}
 
 
 def _why(case: Case) -> str:

@@ -1,16 +1,18 @@
 """A lab as a case: what its APIs say, without writing anything and within a time.
 
-Asked is what needs no object of our own: objects, Events, containers' logs, LINSTOR's REST API, and
-the satellites that run already. No pod is made, no console is taken, no host is logged in to. The
-cheapest and the most telling is asked first; what was not asked, or not answered, is told.
+Asked is what needs no object of our own: objects, Events, containers' logs, LINSTOR's REST API, the
+satellites and whatever else runs on a node already, and the hypervisor hosts for which the
+inventory has a key. No pod is made and no console is taken. The cheapest and the most telling is
+asked first; what was not asked, or not answered, is told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.diagnose import inside
 from harness.diagnose.case import MANAGEMENT, TENANT, Case, Kind, Listing, Text, Thing, Unused
 from harness.facts.goldenname import GOLDENS
 from harness.facts.objects import Obj, listed, mapped, name_of, text_at
@@ -20,6 +22,7 @@ from harness.reach.containershell import ContainerShell
 from harness.reach.errors import LabError, Refused, UnknownKind
 from harness.reach.kube import Kube
 from harness.reach.linstor import Linstor
+from harness.reach.nodeshell import NodeShell
 
 OPERATOR = "cozy-gpu-operator"
 NOWHERE = Path()
@@ -30,8 +33,11 @@ LOG_HEAD = 16 * 1024
 LOG_BYTES = 256 * 1024
 LOGS = 24
 """Containers whose logs are asked for, at most."""
+NODES = 16
+"""Nodes whose inside is asked for, at most."""
 LINSTOR_PATHS = ("/v1/nodes", "/v1/view/storage-pools", "/v1/view/resources", "/v1/error-reports")
 
+_PODS = ("Pod", TENANT)
 _APPS = "apps.cozystack.io/v1alpha1"
 _HELM = "helm.toolkit.fluxcd.io/v2"
 _CAPI = "cluster.x-k8s.io/v1beta1"
@@ -183,30 +189,47 @@ class Live:
     def logs(self, kube: Kube, cluster: str, wanted: Sequence[tuple[Obj, str]]) -> None:
         """The last lines of containers, of each at most LOG_LINES."""
         for number, (pod, container) in enumerate(wanted):
-            place = f"{text_at(pod, 'metadata', 'namespace')}/{name_of(pod)}/{container}"
-            source = f"{cluster} log of {place}"
+            source = log_source(cluster, pod, container)
             if self.over or number >= LOGS:
                 why = f"{self.budget:.0f} s were up" if self.over else f"{LOGS} others were read"
                 self.skip(source, f"not asked: {why}")
                 continue
-            self._log(kube, cluster, pod, container, place)
+            try:
+                self.texts.append(log_of(kube, cluster, pod, container, self.now))
+            except LabError as failed:
+                self.skip(source, f"no log ({failed.saw})")
 
-    def _log(self, kube: Kube, cluster: str, pod: Obj, container: str, place: str) -> None:
-        source = f"{cluster} log of {place}"
-        namespace = text_at(pod, "metadata", "namespace")
-        try:
-            first = kube.logs(namespace, name_of(pod), container, limit_bytes=LOG_HEAD)
-            last = kube.logs(
-                namespace, name_of(pod), container, limit_bytes=LOG_BYTES, tail=LOG_LINES
-            )
-        except LabError as failed:
-            self.skip(source, f"no log ({failed.saw})")
-            return
-        data = first if len(first) < LOG_HEAD else first + b"\n" + last
-        text = data.decode("utf-8", "backslashreplace")
-        kind = Kind.CONSOLE if container == "guest-console-log" else Kind.LOG
-        node = place if kind is Kind.LOG else mapped(pod, "metadata", "labels").get(VM_LABEL, "")
-        self.texts.append(Text(kind, text, source, node, self.now(), cut=True, cluster=cluster))
+    def nodes(self, kube: Kube) -> None:
+        """The kernel of each of the tenant's nodes, through containers that run there already."""
+        known = inside.doors(one.obj for one in self.objects if (one.kind, one.cluster) == _PODS)
+        for number, of_node in enumerate(known.values()):
+            for question in inside.OF_NODES:
+                source = f"{' '.join(question.argv)} on {of_node[0].node}"
+                if self.over or number >= NODES:
+                    why = f"{self.budget:.0f} s were up" if self.over else f"{NODES} others were"
+                    self.skip(source, f"not asked: {why}")
+                    continue
+                self._keep(inside.ask(kube, of_node, question), question)
+
+    def hosts(self, logins: Mapping[str, Callable[[], NodeShell]]) -> None:
+        """Each hypervisor host, logged in to by SSH."""
+        for host, login in logins.items():
+            if self.over:
+                self.skip(f"host {host}", f"not asked: {self.budget:.0f} s were up")
+                continue
+            try:
+                shell = login()
+                for question in inside.OF_HOSTS:
+                    self._keep(inside.ask_host(shell, host, question), question)
+                self.texts.append(inside.vgif_of(shell, host, self.now() or 0.0))
+            except LabError as failed:
+                self.skip(f"host {host}", str(failed.saw))
+
+    def _keep(self, answer: Text | Unused, question: inside.Question) -> None:
+        if isinstance(answer, Text):
+            self.texts.append(answer)
+        elif not question.absent:
+            self.unused.append(answer)
 
     def linstor(self, linstor: Linstor) -> None:
         """What the controller says of its nodes, pools, resources and errors."""
@@ -270,11 +293,10 @@ class Live:
 
 NOT_ASKED = (
     Unused(
-        "the guests' inside (/proc/modules, nvidia-smi, dmesg, talosctl services)",
-        "that takes a pod of ours, or talosctl: save it to a folder, and use --from",
+        "the guests' services and extensions (talosctl)",
+        "that takes a talosconfig: save them to a folder, and use --from",
     ),
     Unused("serial consoles", "a console has one reader: taking it takes it from somebody else"),
-    Unused("the virtualisation hosts (lspci, dmesg)", "they are not logged in to"),
 )
 """What a look at a lab leaves out, whatever the lab."""
 
@@ -287,38 +309,80 @@ def management(live: Live, kube: Kube) -> None:
     """Ask the management cluster: objects, then the logs that tell."""
     live.say("management cluster")
     live.list_all(kube, MANAGEMENT, MANAGEMENT_QUERIES)
-    live.logs(kube, MANAGEMENT, list(_management_logs(live)))
+    live.logs(kube, MANAGEMENT, list(telling_logs(MANAGEMENT, live.objects)))
 
 
 def tenant(live: Live, kube: Kube) -> None:
     """Ask the tenant cluster: objects, then the logs of the operator's stuck containers."""
     live.say("tenant cluster")
     live.list_all(kube, TENANT, TENANT_QUERIES)
-    live.logs(kube, TENANT, list(_tenant_logs(live)))
+    live.logs(kube, TENANT, list(telling_logs(TENANT, live.objects)))
+    live.nodes(kube)
 
 
-def _pods(live: Live, cluster: str) -> Iterator[Obj]:
-    yield from (one.obj for one in live.objects if one.kind == "Pod" and one.cluster == cluster)
+def log_source(cluster: str, pod: Obj, container: str, *, previous: bool = False) -> str:
+    """How a container's log is named."""
+    before = "previous " if previous else ""
+    return f"{cluster} {before}log of {_place(pod, container)}"
 
 
-def _management_logs(live: Live) -> Iterator[tuple[Obj, str]]:
-    for pod in _pods(live, MANAGEMENT):
-        labels = mapped(pod, "metadata", "labels")
-        if "cozystack.io/talos-reconcile" in labels:
-            yield pod, "kubectl"
-        elif labels.get("cdi.kubevirt.io") == "importer":
-            yield pod, "importer"
-        for one in listed(pod, "spec", "containers"):
-            if text_at(one, "name") in _TELLING:
-                yield pod, text_at(one, "name")
+def log_of(
+    kube: Kube,
+    cluster: str,
+    pod: Obj,
+    container: str,
+    now: Callable[[], float | None],
+    *,
+    previous: bool = False,
+) -> Text:
+    """A container's log, its beginning and its last lines; ``previous``: of its run before this.
+
+    Raises LabError where there is none.
+    """
+    namespace, name = text_at(pod, "metadata", "namespace"), name_of(pod)
+    first = kube.logs(namespace, name, container, previous=previous, limit_bytes=LOG_HEAD)
+    data = first
+    if len(first) >= LOG_HEAD:
+        last = kube.logs(
+            namespace, name, container, previous=previous, limit_bytes=LOG_BYTES, tail=LOG_LINES
+        )
+        data = first + b"\n" + last
+    text = data.decode("utf-8", "backslashreplace")
+    kind = Kind.CONSOLE if container == "guest-console-log" else Kind.LOG
+    machine = mapped(pod, "metadata", "labels").get(VM_LABEL, "")
+    node = _place(pod, container) if kind is Kind.LOG else machine
+    source = log_source(cluster, pod, container, previous=previous)
+    return Text(kind, text, source, node, now(), cut=True, cluster=cluster)
 
 
-def _tenant_logs(live: Live) -> Iterator[tuple[Obj, str]]:
-    """The stage in which a pod of the operator is stuck, and what has crashed."""
-    for pod in _pods(live, TENANT):
-        if text_at(pod, "metadata", "namespace") != OPERATOR:
-            continue
-        for one in listed(pod, "status", "initContainerStatuses"):
-            if not mapped(one, "state", "terminated"):
-                yield pod, text_at(one, "name")
-                break
+def telling_logs(cluster: str, objects: Iterable[Thing]) -> Iterator[tuple[Obj, str]]:
+    """The containers of a cluster's pods whose logs tell: (pod, container)."""
+    pods = (one.obj for one in objects if one.kind == "Pod" and one.cluster == cluster)
+    for pod in pods:
+        yield from _of_management(pod) if cluster == MANAGEMENT else _of_operator(pod)
+
+
+def _place(pod: Obj, container: str) -> str:
+    return f"{text_at(pod, 'metadata', 'namespace')}/{name_of(pod)}/{container}"
+
+
+def _of_management(pod: Obj) -> Iterator[tuple[Obj, str]]:
+    labels = mapped(pod, "metadata", "labels")
+    if "cozystack.io/talos-reconcile" in labels:
+        yield pod, "kubectl"
+    elif labels.get("cdi.kubevirt.io") == "importer":
+        yield pod, "importer"
+    # KubeVirt 1.8 has the console's log in a sidecar among the init containers
+    for one in (*listed(pod, "spec", "initContainers"), *listed(pod, "spec", "containers")):
+        if text_at(one, "name") in _TELLING:
+            yield pod, text_at(one, "name")
+
+
+def _of_operator(pod: Obj) -> Iterator[tuple[Obj, str]]:
+    """The stage in which a pod of the operator is stuck."""
+    if text_at(pod, "metadata", "namespace") != OPERATOR:
+        return
+    for one in listed(pod, "status", "initContainerStatuses"):
+        if not mapped(one, "state", "terminated"):
+            yield pod, text_at(one, "name")
+            break

@@ -7,9 +7,10 @@ rule that meets it finds nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 from harness.diagnose.boots import Boots, boots_of
 from harness.diagnose.case import MANAGEMENT, TENANT, Case, Kind, Text, Thing
@@ -30,6 +31,8 @@ from harness.facts.objects import listed, mapped, text_at, uid_of
 from harness.facts.pool import BootSource, PoolRequest, RequestedModules
 from harness.facts.reply import Output
 from harness.facts.vmi import compute_container
+
+_T = TypeVar("_T")
 
 OPERATOR = "cozy-gpu-operator"
 PRESENT = "feature.node.kubernetes.io/pci-10de.present"
@@ -103,6 +106,8 @@ class View:
 
     case: Case
     _indexed: dict[str, tuple[Thing, ...]] = field(default_factory=dict, repr=False)
+    _named: dict[str, dict[str, Thing]] = field(default_factory=dict, repr=False)
+    _once: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def things(self, kind: str, cluster: str = "", namespace: str = "") -> tuple[Thing, ...]:
         """`Case.things`, remembered."""
@@ -113,8 +118,11 @@ class View:
 
     def find(self, kind: str, name: str, cluster: str = "", namespace: str = "") -> Thing:
         """An object by its name, `ABSENT` where the case has none."""
-        found = (one for one in self.things(kind, cluster, namespace) if one.name == name)
-        return next(found, ABSENT)
+        key = f"{kind} {cluster} {namespace}"
+        if key not in self._named:
+            known = self.things(kind, cluster, namespace)
+            self._named[key] = {one.name: one for one in reversed(known)}
+        return self._named[key].get(name, ABSENT)
 
     def events(self, *reasons: str, kind: str = "", cluster: str = "") -> Iterator[Thing]:
         """Events of these reasons (any without), about objects of a kind."""
@@ -122,6 +130,13 @@ class View:
             about = text_at(one.obj, "involvedObject", "kind")
             if (not reasons or text_at(one.obj, "reason") in reasons) and kind in ("", about):
                 yield one
+
+    def once(self, look: Callable[[View], _T]) -> _T:
+        """What a look at this case comes to, made the first time that it is asked for."""
+        if look not in self._once:
+            self._once[look] = look(self)
+        found: _T = self._once[look]
+        return found
 
     def lacks(self, kind: str, cluster: str, namespace: str = "") -> bool:
         """Whether objects of a kind were listed whole in a place: only then is one absent."""
@@ -243,12 +258,20 @@ class View:
         )
 
     def _launcher(self, vmi: Thing, name: str) -> Thing:
-        for pod in self.things("Pod", MANAGEMENT):
-            labels = mapped(pod.obj, "metadata", "labels")
-            mine = uid_of(vmi.obj) and labels.get("kubevirt.io/created-by") == uid_of(vmi.obj)
-            if mine or pod.name.startswith(f"virt-launcher-{name}-"):
+        uid = uid_of(vmi.obj)
+        for pod, maker in self._launchers:
+            if (uid and maker == uid) or pod.name.startswith(f"virt-launcher-{name}-"):
                 return pod
         return ABSENT
+
+    @cached_property
+    def _launchers(self) -> tuple[tuple[Thing, str], ...]:
+        """The pods that may be launchers, each with the UID of the VMI that it was made for."""
+        found = (
+            (pod, mapped(pod.obj, "metadata", "labels").get("kubevirt.io/created-by", ""))
+            for pod in self.things("Pod", MANAGEMENT)
+        )
+        return tuple(one for one in found if one[1] or one[0].name.startswith("virt-launcher-"))
 
     def _read(self, pool: Pool) -> Pool:
         boot = pool_facts.boot_source(pool.machine_template.obj, at=0.0, cluster=MANAGEMENT)

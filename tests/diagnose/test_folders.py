@@ -27,11 +27,20 @@ PAIRS = (
     ("accepted-not-applied", "template-immutable"),
     ("cards-exhausted", "card-name-mismatch"),
 )
-ALONE = ("clone-fell-back-to-copy", "disk-of-one-node", "quorum-lost")
+ALONE = (
+    "clone-fell-back-to-copy",
+    "console-log-wedged",
+    "disk-of-one-node",
+    "nested-host-without-vgif",
+    "quorum-lost",
+    "startup-timeout-too-short",
+    "wrong-image-platform",
+)
 NONE = {
     "none-slow-csi-clone": "clone-fell-back-to-copy",
     "none-card-is-not-migratable": "disk-of-one-node",
     "none-guest-hangs": "quorum-lost",
+    "none-vgif-on-bare-metal": "nested-host-without-vgif",
 }
 # the separator is what a new pod does, and no capture holds that
 UNDECIDED = ("pod-older-than-plugin",)

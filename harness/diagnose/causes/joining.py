@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harness.diagnose.case import MANAGEMENT, TENANT, Kind
+from harness.diagnose.case import MANAGEMENT, TENANT, Kind, Thing
 from harness.diagnose.causes.shown import NOT_JOINED, NOT_PULLED, NOT_READY
 from harness.diagnose.causes.signs import fits, proves, rules_out, speaks_against
 from harness.diagnose.findings import Cause, Seen
 from harness.diagnose.things import age, ready, said
 from harness.diagnose.view import View
-from harness.facts.objects import at_path, condition, listed, text_at
+from harness.facts.objects import at_path, condition, epoch, listed, text_at
 
+MARKING = 60.0
+"""Seconds by which a health check may be late."""
 JOINING = 20 * 60.0
 """Seconds after which a worker that has not joined is late (nodeStartupTimeout's default)."""
 _MAINTENANCE = re.compile(r"(?i)maintenance (?:mode|service)|machine stage[^\n]*maintenance"
@@ -20,6 +22,9 @@ _MAINTENANCE = re.compile(r"(?i)maintenance (?:mode|service)|machine stage[^\n]*
 _ANONYMOUS = re.compile(r"system:anonymous")
 _CNI = re.compile(r"(?i)cni plugin not initialized|network plugin (?:is )?not ready"
                   r"|NetworkPluginNotReady|NetworkReady=false")  # fmt: skip
+_PART = r"([0-9]+(?:\.[0-9]+)?)([hms])"
+_DURATION = rf"(?:{_PART})+"
+_BARE_METAL = "the host is bare metal"
 _VGIF = re.compile(r"kvm_amd/parameters/vgif\W+(?P<value>[01YN])")
 
 
@@ -114,6 +119,43 @@ def _startup_timeout(view: View) -> Iterator[Seen]:
             yield Seen(f"{text_at(event.obj, 'involvedObject', 'name')}: {message}", event.source)
 
 
+@proves(
+    "Events of the MachineSet and of its Machine",
+    "marked unhealthy nodeStartupTimeout after it was created",
+)
+def _never_had_the_time(view: View) -> Iterator[Seen]:
+    made = {
+        text_at(event.obj, "message").removeprefix("Created machine ").strip('"'): _at(event)
+        for event in view.events("SuccessfulCreate", kind="MachineSet", cluster=MANAGEMENT)
+    }
+    limits = {
+        _seconds(text_at(one.obj, "spec", "nodeStartupTimeout"))
+        for one in view.things("MachineHealthCheck", MANAGEMENT)
+    }
+    for event in view.events("MachineMarkedUnhealthy", cluster=MANAGEMENT):
+        name = text_at(event.obj, "involvedObject", "name")
+        born, died = made.get(name), _at(event)
+        if born is None or died is None:
+            continue
+        if any(limit and abs(died - born - limit) < MARKING for limit in limits):
+            yield Seen(f"Machine {name} was marked unhealthy {died - born:.0f} s after it was "
+                       "created, which is nodeStartupTimeout", event.source, name)  # fmt: skip
+
+
+def _seconds(duration: str) -> float:
+    """A duration as Go writes it (20m, 1h30m), in seconds; 0.0 for what is none."""
+    if not re.fullmatch(_DURATION, duration):
+        return 0.0
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0}
+    return sum(float(count) * units[unit] for count, unit in re.findall(_PART, duration))
+
+
+def _at(event: Thing) -> float | None:
+    """When an Event was first seen."""
+    told = (text_at(event.obj, key) for key in ("firstTimestamp", "eventTime"))
+    return next((epoch(one) for one in told if one), None)
+
+
 @fits("Machines of the pool", "more than its most, or one that waits past 30 minutes")
 def _extra_machine(view: View) -> Iterator[Seen]:
     for event in view.events("ScaledUpGroup", "TriggeredScaleUp", "FailedToScaleUpGroup"):
@@ -142,6 +184,13 @@ def _vgif(view: View) -> Iterator[Seen]:
         found = _VGIF.search(text.text)
         if found and found["value"] in "0N":
             yield Seen(f"vgif is {found['value']} on {text.node or 'the host'}", text.source)
+
+
+@rules_out("the host: the flag hypervisor of /proc/cpuinfo", "not there: the host is bare metal")
+def _bare_metal(view: View) -> Iterator[Seen]:
+    for text in view.case.texts:
+        if _BARE_METAL in text.text:
+            yield Seen(f"{text.node or 'the host'} is bare metal", text.source)
 
 
 @fits("the VMI and the Node", "the guest runs for long, and no Node registered")
@@ -258,7 +307,7 @@ CAUSES = (
         title="MachineHealthCheck deletes workers before they have joined",
         story="nodeStartupTimeout is shorter than joining takes here: each worker is deleted on "
         "its way, and its successor begins with the import.",
-        signs=(_startup_timeout,),
+        signs=(_startup_timeout, _never_had_the_time),
         wrong="a fault of the image",
         why_wrong="no worker had the time to fail.",
         check="how long joining takes, beside nodeStartupTimeout (20m)",
@@ -296,7 +345,7 @@ CAUSES = (
         title="The host is a virtual machine whose kvm_amd has no vgif",
         story="Workers are guests of a guest, and the host's kvm_amd runs without vgif: joining "
         "stalls (#3513).",
-        signs=(_vgif, _runs_without_node, _all_joined),
+        signs=(_vgif, _bare_metal, _runs_without_node, _all_joined),
         wrong="the registry, or egress",
         why_wrong="the stall follows the host's parameter, not the network. On bare metal it does "
         "not matter.",

@@ -19,6 +19,8 @@ from harness.facts.quantity import bytes_of
 
 NEARLY_NONE = 64 * 2**20
 """Bytes of MemAvailable below which memory is out."""
+LEAST_SCRAPED = 100 * 2**20
+"""The same of samples half a minute apart; at 100 MiB kubelet evicts by default."""
 
 
 @proves("the console, or talosctl services", "the boot waits for kubelet, cri or udevd")
@@ -94,9 +96,49 @@ def _regular(view: View) -> Iterator[Seen]:
 
 @speaks_against("/proc/meminfo: MemAvailable (not MemFree, not kubectl top)", "there is plenty")
 def _plenty(view: View) -> Iterator[Seen]:
+    if list(_near_zero(view)):
+        return  # what is there now came with the next boot
     for text, available in _available(view):
         if available > 8 * NEARLY_NONE:
             yield Seen(f"MemAvailable is {available // 2**20} MiB", text.source)
+
+
+_LEAST = re.compile(
+    r"^MemAvailable of \S+ over (?P<seconds>\d+) s: at least (?P<least>\d+)(?: of (?P<total>\d+))?"
+)
+
+
+def _scraped(view: View) -> Iterator[tuple[Text, int, int, str]]:
+    """Texts of scraped memory: the least available, all there is (0: not told), and in words."""
+    for text in view.texts(Kind.MEMORY):
+        found = _LEAST.match(text.text)
+        if found:
+            least, total = int(found["least"]), int(found["total"] or 0)
+            said = f"MemAvailable of {text.node} was at least {least // 2**20} MiB"
+            hours = int(found["seconds"]) / 3600
+            yield text, least, total, f"{said} over {hours:.1f} h of samples"
+
+
+def _near_zero(view: View) -> Iterator[Seen]:
+    for text, least, total, said in _scraped(view):
+        if least < max(LEAST_SCRAPED, total // 100):
+            yield Seen(said, text.source, node_subject(text.node))
+
+
+_was_near_zero = proves("min_over_time(node_memory_MemAvailable_bytes[30h])", "near zero")(
+    _near_zero
+)
+
+
+@speaks_against(
+    "min_over_time(node_memory_MemAvailable_bytes[30h])", "never near zero, no sample missing"
+)
+def _never_near_zero(view: View) -> Iterator[Seen]:
+    if list(_near_zero(view)):
+        return
+    for text, least, total, said in _scraped(view):
+        if least >= max(LEAST_SCRAPED, total // 100) and "no sample for" not in text.text:
+            yield Seen(said, text.source, node_subject(text.node))
 
 
 def _available(view: View) -> Iterator[tuple[Text, int]]:
@@ -204,8 +246,8 @@ CAUSES = (
         story="Memory of the worker is used up until its kernel gives up: another boot after "
         "another time each.",
         signs=(
-            _panic_for_memory, _oom_kill, _memory_pressure, _nothing_available, _irregular,
-            _regular, _plenty,
+            _panic_for_memory, _was_near_zero, _oom_kill, _memory_pressure, _nothing_available,
+            _irregular, _regular, _never_near_zero, _plenty,
         ),
         wrong="the timer of a boot that does not finish",
         why_wrong="the timer ends every boot at the same uptime, about 4206 s; these ended at "

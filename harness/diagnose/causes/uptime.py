@@ -31,16 +31,36 @@ _SERVICE = re.compile(
 _STATE = re.compile(r"\b(Waiting|Preparing|Starting|Failed|Running|Finished|Pre)\b")
 
 
-def waiting_services(view: View) -> Iterator[tuple[str, Text, str]]:
+_UP = re.compile(r"service\[([\w-]+)\]\((?:Running|Finished)\)")
+
+
+def waiting_services(view: View) -> tuple[tuple[str, Text, str], ...]:
     """Services that a console or `talosctl services` shows not to be up: id, text, line."""
-    for text, line in view.lines(_WAITS, Kind.CONSOLE, Kind.DMESG):
-        found = _SERVICE.search(line)
-        if found:
-            yield found[1], text, line
+    return view.once(_waiting)
+
+
+def _waiting(view: View) -> tuple[tuple[str, Text, str], ...]:
+    found = []
+    for text in view.texts(Kind.CONSOLE, Kind.DMESG):
+        found += [(service, text, line) for service, line in _stuck(text)]
     for text, line in view.lines(_SERVICE, Kind.TALOS_SERVICES):
         service, state = _SERVICE.search(line), _STATE.search(line)
         if service and state and state[1] not in ("Running", "Finished"):
-            yield service[1], text, line
+            found.append((service[1], text, line))
+    return tuple(found)
+
+
+def _stuck(text: Text) -> list[tuple[str, str]]:
+    """Services that a log shows waiting, and not up at any time after: each waits at first."""
+    waiting: list[tuple[str, str]] = []
+    for line in text.text.splitlines():
+        up = _UP.search(line)
+        if up:
+            waiting = [one for one in waiting if one[0] != up[1]]
+        elif _WAITS.search(line):
+            found = _SERVICE.search(line)
+            waiting += [(found[1], line.strip()[:200])] if found else []
+    return waiting
 
 
 def waits_for(view: View, services: Iterable[str]) -> Iterator[Seen]:

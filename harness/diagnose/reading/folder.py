@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from harness.diagnose.case import Case, Unused
+from harness.diagnose.case import OWN, Case, Unused
 from harness.diagnose.reading import placing
 from harness.diagnose.reading.asking import place_chosen
 from harness.diagnose.reading.cleaning import cleaned
@@ -42,6 +42,9 @@ def _file(piece: Piece, room: _Room, found: Found) -> None:
     text = cleaned(taken.data)
     if not text.strip():
         found.tell(piece.name, "empty")
+        return
+    if text.startswith(OWN):
+        found.tell(piece.name, "made from captures, and none itself")
         return
     before = (len(found.objects), len(found.texts))
     _parts(piece.name, text, taken, found)

@@ -53,6 +53,7 @@ _EXTENSIONS = re.compile(
     r"^\s*NAMESPACE\s+TYPE\s+ID\s+VERSION\b[^\n]*\n(?:[^\n]*\bExtensionStatus\b)",
     re.MULTILINE,
 )
+_MEMORY = re.compile(r"^MemAvailable of \S+ over \d+ s: at least \d+", re.MULTILINE)
 _MEMINFO = re.compile(r"^MemTotal:\s+\d+ kB", re.MULTILINE)
 _FREE = re.compile(r"^\s+total\s+used\s+free\b.*\n(?:Mem:|Mem )", re.MULTILINE)
 _UPTIME = re.compile(r"^ ?\d\d?:\d\d(?::\d\d)?\s+up\s+.*load averages?:", re.MULTILINE)
@@ -129,6 +130,7 @@ _BY_SIGN = (
     (Kind.LSPCI, _LSPCI),
     (Kind.TALOS_SERVICES, _SERVICES),
     (Kind.TALOS_EXTENSIONS, _EXTENSIONS),
+    (Kind.MEMORY, _MEMORY),
     (Kind.MEMINFO, _MEMINFO),
     (Kind.MEMINFO, _FREE),
 )

@@ -1,0 +1,1 @@
+"""What a failing scenario leaves: taken at the failing line, before anything is taken down."""
