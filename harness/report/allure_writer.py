@@ -1,127 +1,48 @@
-"""Allure: facts and verdicts inside a running test, and the result files that no test writes.
+"""Allure's files on disk: results and what lies beside them, each written whole or not at all.
 
-How Allure maps, escapes and reads these files was measured with allure-pytest 2.16 and both
-renderers (lab/reporting.md sections 1.4 to 1.7 and 2.4).
+How Allure escapes and reads these files was measured with both renderers (lab/reporting.md
+sections 1.4 to 1.7 and 2.4).
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import re
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from harness.facts.fact import Fact
-from harness.judge.verdict import Outcome, Verdict
+from harness.judge.verdict import Verdict
+from harness.report.allure_causes import CATEGORIES
+from harness.report.allure_model import Attachment, Container, Result
 from harness.report.atomic import write_bytes, write_json
-from harness.report.outcome import Missing
-from harness.report.records import cap, fact_fields, visible
+from harness.report.records import visible
 from harness.report.redact import redact, redact_data
-
-_NAMESPACE = uuid.UUID("6d2f0f0a-52bb-5a0c-9a3b-0c1f5f7a9e11")
-
-CATEGORIES: Sequence[Mapping[str, Any]] = (
-    {
-        "name": "Planned and not run",
-        "matchedStatuses": ["broken"],
-        "messageRegex": r"[\s\S]*not run: [\s\S]*",
-    },
-    {
-        "name": "Product: claim broken",
-        "matchedStatuses": ["failed"],
-        "messageRegex": r"[\s\S]*\bbroken: [\s\S]*",
-    },
-    {
-        "name": "Not known: the answer could not be read",
-        "matchedStatuses": ["failed", "broken"],
-        "messageRegex": r"[\s\S]*\bunknown: [\s\S]*",
-    },
-    {
-        "name": "Lab unfit",
-        "matchedStatuses": ["broken", "failed"],
-        "traceRegex": r"[\s\S]*\bharness\.reach\.errors\b[\s\S]*",
-    },
-    {"name": "Harness or scenario at fault", "matchedStatuses": ["broken"]},
-)
-"""Allure 2 wants each pattern to match the whole text; ``(?s)`` is not valid in Allure 3."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What Allure calls a test: ``package.module#function``, and the hash its history goes by."""
-
-    full_name: str
-    history_id: str
-
-
-class _NotKnown(Exception):
-    """Turns a step yellow: neither held nor broken."""
 
 
 def message(verdict: Verdict) -> str:
-    """The line a failing test shows, in the shape that the categories know."""
+    """The line a failing test shows."""
     text = f"{verdict.claim} {verdict.outcome.value}: {verdict.because} [{verdict.subject}]"
     return str(visible(redact(text)))
 
 
-def step_for_fact(fact: Fact) -> None:
-    """A step of the running test: what was read, and the text it was read from."""
-    import allure
-
-    fields = redact_data(fact_fields(fact))
-    with allure.step(visible(f"{fields['kind']} from {fields['source']}")):
-        values = json.dumps(fields["values"], indent=2)
-        allure.attach(values, f"values at {fields['at']}", allure.attachment_type.JSON)
-        if fields["raw"]:
-            allure.attach(visible(fields["raw"]), "raw", allure.attachment_type.TEXT)
+def write_result(results: Path, result: Result) -> Path:
+    """A result's file, after the files it names; what is there is replaced at once."""
+    write_attachments(results, result.files())
+    return _write_compact(results / f"{result.uuid}-result.json", result.document())
 
 
-def attach_verdict(verdict: Verdict) -> None:
-    """A step of the running test, red when broken and yellow when unknown; it never raises.
-
-    The test's own outcome stays with whoever calls this.
-    """
-    import allure
-
-    title = visible(redact(f"{verdict.claim} {verdict.outcome.value}: {verdict.subject}"))
-    with contextlib.suppress(AssertionError, _NotKnown), allure.step(title):
-        because = cap(visible(redact(verdict.because)))[0]
-        allure.attach(because, "because", allure.attachment_type.TEXT)
-        if verdict.outcome is Outcome.BROKEN:
-            raise AssertionError(because)
-        if verdict.outcome is Outcome.UNKNOWN:
-            raise _NotKnown(because)
+def write_container(results: Path, container: Container) -> Path:
+    """A container's file, after the files it names."""
+    write_attachments(results, container.files())
+    return _write_compact(results / f"{container.uuid}-container.json", container.document())
 
 
-def write_missing(
-    results: Path,
-    missing: Sequence[Missing],
-    *,
-    run_id: str,
-    at: float,
-    identities: Mapping[tuple[str, str], Identity] | None = None,
-    substrate: str = "",
-) -> list[Path]:
-    """A result file for each scenario that was planned and gave no verdict; gives the paths.
-
-    Status ``broken``, since Allure's gate lets ``unknown`` pass. ``at`` is epoch seconds;
-    ``identities`` is (scenario, pool) to what Allure calls that test, so that its history joins
-    that of runs where it ran; without one the scenario's id and the pool stand for it.
-    ``substrate`` becomes a label, as those that ran have it.
-    """
-    known = identities or {}
-    paths = []
-    for lost in missing:
-        key = (lost.scenario, lost.pool)
-        own = Identity(lost.scenario, _digest(json.dumps(key)))
-        result = _missing_result(lost, run_id, at, known.get(key, own), substrate)
-        paths.append(write_json(results / f"{result['uuid']}-result.json", visible(result)))
-    return paths
+def write_attachments(results: Path, attachments: Iterable[Attachment]) -> None:
+    """Files beside results. One that is there has that content already: its name says so."""
+    for one in attachments:
+        path = results / one.file
+        if not path.exists():
+            write_bytes(path, one.body)
 
 
 def write_environment(results: Path, properties: Mapping[str, str]) -> Path:
@@ -136,64 +57,61 @@ def write_categories(results: Path) -> Path:
     return write_json(results / "categories.json", [dict(item) for item in CATEGORIES])
 
 
-def write_executor(
-    results: Path,
-    *,
-    name: str,
-    kind: str = "",
-    build_order: int | None = None,
-    build_name: str = "",
-    build_url: str = "",
-    report_url: str = "",
-    report_name: str = "",
-) -> Path:
-    """``executor.json``: who ran it. ``build_order`` orders the trend; empty fields stay away."""
-    fields = {
-        "name": name,
-        "type": kind,
-        "buildOrder": build_order,
-        "buildName": build_name,
-        "buildUrl": build_url,
-        "reportUrl": report_url,
-        "reportName": report_name,
-    }
-    given = {key: value for key, value in fields.items() if value not in ("", None)}
-    return write_json(results / "executor.json", given)
+def write_configuration(run: Path, name: str, history: str) -> Path:
+    """``allurerc.json`` for Allure 3, to be used in the run's folder: one file that loads nothing
+    but what is in it, sorted by the same categories, with the trend of the runs in ``history``.
+
+    Nothing is appended to that by rendering: each run leaves its own line once (`allure_history`).
+    """
+    options = {"singleFile": True, "reportLanguage": "en"}
+    return write_json(
+        run / "allurerc.json",
+        {
+            "name": name,
+            "output": "./allure",
+            "historyPath": f"./{history}",
+            "appendHistory": False,
+            "categories": [dict(item) for item in CATEGORIES],
+            "plugins": {"awesome": {"options": options}},
+        },
+    )
 
 
-def _missing_result(
-    lost: Missing, run_id: str, at: float, identity: Identity, substrate: str
-) -> dict[str, Any]:
-    name = f"{lost.scenario} on {lost.pool}"
-    key = json.dumps([run_id, lost.scenario, lost.pool, lost.why])
-    unique = str(uuid.uuid5(_NAMESPACE, key))
-    claims = ", ".join(lost.claims) or "none named"
-    stamp = round(at * 1000)
-    labels = {
-        "tag": "not-run",
-        "suite": identity.full_name.partition("#")[0],
-        "host": lost.pool,
-        "framework": "pytest",
-        "substrate": substrate,
-    }
-    return {
-        "uuid": unique,
-        "name": name,
-        "fullName": identity.full_name,
-        "testCaseId": _digest(identity.full_name),
-        "historyId": identity.history_id,
-        "status": "broken",
-        "statusDetails": {"message": f"not run: {lost.why} (claims: {claims})"},
-        "stage": "finished",
-        "start": stamp,
-        "stop": stamp,
-        "labels": [{"name": name, "value": text} for name, text in labels.items() if text],
-        "parameters": [{"name": "pool", "value": repr(lost.pool), "excluded": True}],
-    }
+def executor(environ: Mapping[str, str]) -> dict[str, object]:
+    """Who runs: Jenkins or another CI by the variables that it sets, else this machine's hands.
+
+    The form of ``executor.json``; ``buildOrder`` orders the trend of Allure 2.
+    """
+    if environ.get("JENKINS_URL"):
+        number = environ.get("BUILD_NUMBER", "")
+        url = environ.get("BUILD_URL", "")
+        named = environ.get("BUILD_TAG") or f"{environ.get('JOB_NAME', 'build')} #{number}"
+        return _executor("Jenkins", "jenkins", number, named, url)
+    if environ.get("GITHUB_ACTIONS"):
+        number = environ.get("GITHUB_RUN_NUMBER", "")
+        where = "/".join(environ.get(k, "") for k in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY"))
+        url = f"{where}/actions/runs/{environ.get('GITHUB_RUN_ID', '')}"
+        return _executor("GitHub Actions", "github", number, f"#{number}", url)
+    if environ.get("GITLAB_CI"):
+        number = environ.get("CI_PIPELINE_IID", "")
+        url = environ.get("CI_JOB_URL", "")
+        return _executor("GitLab CI", "gitlab", number, f"#{number}", url)
+    return {"name": "by hand", "type": "local"}
 
 
-def _digest(text: str) -> str:
-    return hashlib.md5(text.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
+def write_executor(results: Path, told: Mapping[str, object]) -> Path:
+    """``executor.json``."""
+    return write_json(results / "executor.json", dict(told))
+
+
+def _executor(name: str, kind: str, number: str, build: str, url: str) -> dict[str, object]:
+    order = {"buildOrder": int(number)} if number.isdigit() else {}
+    address = {"buildUrl": url} if url else {}
+    return {"name": name, "type": kind, **order, "buildName": build, **address}
+
+
+def _write_compact(path: Path, document: object) -> Path:
+    return write_bytes(path, json.dumps(document, allow_nan=False).encode("ascii"))
 
 
 def _escaped(text: str, *, in_key: bool = False) -> str:

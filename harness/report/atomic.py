@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from harness.report.redact import redact_data
 def write_bytes(path: Path, data: bytes) -> Path:
     """Put ``data`` at ``path`` by rename; the folder is made. OSError when the disk refuses."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.draft")
+    # of one's own: two processes of a run may write the same file, named by its content, at once
+    draft = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.draft")
     draft.write_bytes(data)
     return draft.replace(path)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from harness.report.equivalence import compare, latest, sides
-from harness.report.ledger import LEDGER, SHARDS
+from harness.report.kept import Mistake, folder
 from harness.report.records import LedgerError
 from harness.report.sidebyside import document, page
 
@@ -20,10 +19,6 @@ _LEAST = 2
 """Runs that a comparison takes."""
 
 
-class _Mistake(Exception):
-    """What was asked cannot be done; the message says why and what can."""
-
-
 def equivalence(runs: Sequence[str], *, out: Path, as_json: bool = False) -> int:
     """Compare runs (folders, or ids of runs kept in ``out``; none: the latest of each substrate).
 
@@ -31,11 +26,11 @@ def equivalence(runs: Sequence[str], *, out: Path, as_json: bool = False) -> int
     read, or not all of it.
     """
     try:
-        folders = [_folder(run, out) for run in runs] if runs else _latest(out)
-        if len({folder.resolve() for folder in folders}) < _LEAST:
-            raise _Mistake("name two runs at least, or none: then the latest of each substrate")
+        folders = [folder(run, out) for run in runs] if runs else _latest(out)
+        if len({one.resolve() for one in folders}) < _LEAST:
+            raise Mistake("name two runs at least, or none: then the latest of each substrate")
         found = compare(sides(folders))
-    except _Mistake as mistake:
+    except Mistake as mistake:
         sys.stderr.write(f"hil: {mistake}\n")
         return USER_MISTAKE
     except LedgerError as unreadable:
@@ -56,18 +51,8 @@ def _latest(out: Path) -> list[Path]:
     found = latest(out)
     if len(found) < _LEAST:
         names = ", ".join(found) or "no substrate"
-        raise _Mistake(
+        raise Mistake(
             f"{out} has runs of {names}, and two are needed; make one with `hil run --lab FILE`, "
             "or name folders of runs"
         )
     return list(found.values())
-
-
-def _folder(run: str, out: Path) -> Path:
-    for folder in (Path(run), out / run):
-        if (folder / LEDGER).is_file() or (folder / SHARDS).is_dir():
-            return folder
-    kept = [path.parent.name for path in out.glob("*/run.json")]
-    near = get_close_matches(run, kept, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise _Mistake(f"{run}: no folder of a run, and no run of that name in {out}{hint}")

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -33,11 +33,14 @@ LEDGER = "ledger.jsonl"
 class Ledger:
     """One shard being written. Safe to use from several threads of one process.
 
-    ``directory`` is the run's; ``shard`` is a file name without ending. LedgerError when the
-    shard is there already: two writers of one shard would give two facts one id.
+    ``directory`` is the run's; ``shard`` is a file name without ending; ``told`` is told each
+    record that was written. LedgerError when the shard is there already: two writers of one shard
+    would give two facts one id.
     """
 
-    def __init__(self, directory: Path, shard: str) -> None:
+    def __init__(
+        self, directory: Path, shard: str, told: Callable[[Record], None] | None = None
+    ) -> None:
         if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", shard) is None:
             raise LedgerError(f"opening shard {shard!r}: letters, digits, '.', '_' and '-' only")
         self.path = directory / SHARDS / f"{shard}.jsonl"
@@ -52,17 +55,45 @@ class Ledger:
             ) from error
         self._lock = threading.RLock()
         self._ids: dict[bytes, str] = {}
+        self._shard, self._told, self._lines = shard, told, 0
         self._write("header", schema=SCHEMA, shard=shard)
 
     def planned(
-        self, scenario: str, pool: str, claims: Sequence[str], *, hardware: str = ""
+        self,
+        scenario: str,
+        pool: str,
+        claims: Sequence[str],
+        *,
+        hardware: str = "",
+        title: str = "",
     ) -> None:
         """Say beforehand what will be judged; what then has no verdict counts as not run.
 
-        ``hardware`` is the name of what the pool runs on ("L40S"), empty where it has none.
+        ``hardware`` is the name of what the pool runs on ("L40S"), empty where it has none;
+        ``title`` is what the scenario says of itself, a sentence.
         """
-        extra = {"hardware": hardware} if hardware else {}
+        said = {"hardware": hardware, "title": title}
+        extra = {key: text for key, text in said.items() if text}
         self._write("planned", scenario=scenario, pool=pool, claims=list(claims), **extra)
+
+    def begin(self, scenario: str, pool: str, *, at: float) -> None:
+        """Say that a scenario starts; one without an ``end`` after it was cut short. ``at`` is
+        the lab's epoch seconds, 0 where there is no lab yet.
+        """
+        self._write("begin", scenario=scenario, pool=pool, at=rfc3339(at))
+
+    def wait(self, what: str, *, scenario: str, pool: str, since: float, until: float) -> None:
+        """Keep what was waited for, and between which of the lab's moments. A wait that goes on
+        is written again and again, with the same ``since``; ``scenario`` is empty outside one.
+        """
+        self._write(
+            "wait",
+            scenario=scenario,
+            pool=pool,
+            what=what,
+            since=rfc3339(since),
+            until=rfc3339(until),
+        )
 
     def fact(self, fact: Fact) -> str:
         """Keep a fact and give its id; the same content twice is kept once."""
@@ -95,19 +126,53 @@ class Ledger:
         """Keep what is neither fact nor verdict: ``bring-up``, ``wait``, ``retry``..."""
         self._write("note", kind=kind, text=text, at=rfc3339(at))
 
+    def evidence(
+        self,
+        scenario: str,
+        pool: str,
+        *,
+        at: float,
+        folder: str,
+        score: Mapping[str, Any],
+        status: str,
+        causes: Sequence[str],
+        diagnosis: str,
+    ) -> None:
+        """Keep what a failing scenario left: its folder below the run's, how complete it is, and
+        what the diagnosis came to ("named", "undecided", "nothing", "none"), in one line.
+        """
+        self._write(
+            "evidence",
+            scenario=scenario,
+            pool=pool,
+            at=rfc3339(at),
+            folder=folder,
+            score=dict(score),
+            status=status,
+            causes=list(causes),
+            diagnosis=diagnosis,
+        )
+
     def not_run(self, scenario: str, pool: str, claims: Sequence[str], why: str) -> None:
         """Say that planned claims got no verdict, and why."""
         self._write("not-run", scenario=scenario, pool=pool, claims=list(claims), why=why)
+
+    def known_issue(self, **fields: str) -> None:
+        """Say what became of an entry of the known issues on a claim of a pool: its ``claim``,
+        ``pool``, ``owner``, ``link``, ``expires``, ``signature`` and ``state``.
+        """
+        self._write("known-issue", **fields)
 
     def not_established(self, claim: str, pool: str, why: str, *, hardware: str = "") -> None:
         """Say that the lab lacks what the claim needs: nothing was to be run."""
         extra = {"hardware": hardware} if hardware else {}
         self._write("not-established", claim=claim, pool=pool, why=why, **extra)
 
-    def end(self, scenario: str, outcome: str, *, pool: str = "") -> None:
-        """Say how a scenario ended, in pytest's words ("passed", "failed", "error")."""
+    def end(self, scenario: str, outcome: str, *, pool: str = "", at: float | None = None) -> None:
+        """Say how a scenario ended, in pytest's words ("passed", "failed", "error"), and when."""
         extra = {"pool": pool} if pool else {}
-        self._write("end", scenario=scenario, outcome=outcome, **extra)
+        when = {} if at is None else {"at": rfc3339(at)}
+        self._write("end", scenario=scenario, outcome=outcome, **extra, **when)
 
     def close(self) -> None:
         """Close the file; nothing is buffered, so nothing is lost without it."""
@@ -137,6 +202,9 @@ class Ledger:
                 raise LedgerError(f"writing to {self.path}: it is closed")
             while data:
                 data = data[os.write(self._file, data) :]
+            self._lines += 1
+            if self._told is not None:
+                self._told(Record(line["record"], self._shard, self._lines, line))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +260,15 @@ def merge(run_dir: Path, order: Sequence[str]) -> Path:
     return write_bytes(run_dir / LEDGER, b"".join(bodies))
 
 
-def read(run_dir: Path) -> LedgerView:
-    """Read ``ledger.jsonl`` when it is complete, else the shards, else what there is of it.
+def read(run_dir: Path, *, shards_only: bool = False) -> LedgerView:
+    """Read ``ledger.jsonl`` when it is complete, else the shards, else what there is of it. With
+    ``shards_only`` a joined ledger is not looked at.
 
     Lines that are no records are reported and the rest is used. LedgerError when there is no
     ledger at all, or when a shard names a schema that this code does not know.
     """
     joined = run_dir / LEDGER
-    data = joined.read_bytes() if joined.exists() else b""
+    data = joined.read_bytes() if joined.exists() and not shards_only else b""
     sections = _sections(data)
     if sections is not None:
         return _view(sections, data, merged=True)

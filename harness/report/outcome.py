@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from harness.report.environment import Environment, environment_of
 from harness.report.ledger import LedgerView, Unreadable
 from harness.report.records import Record
 
@@ -21,7 +22,11 @@ class Standing(StrEnum):
 
 
 _WORST = {standing: place for place, standing in enumerate(Standing)}
+FAILING = (Standing.BROKEN, Standing.UNKNOWN, Standing.NOT_RUN)
+"""Outcomes that a run may not have and end with 0."""
 NO_VERDICT = "ended without a verdict"
+ALL_KNOWN = 6
+"""Exit status of a run in which nothing fails but what is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +42,22 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """An entry of the known issues on a row. ``state`` is matched, expired, differs or obsolete."""
+
+    state: str
+    owner: str
+    link: str
+    expires: str
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
-    """A claim on a pool: its outcome is its worst finding's, and so is ``because``."""
+    """A claim on a pool: its outcome is its worst finding's, and so is ``because``. ``known`` are
+    the known issues that concern it; ``environment`` says why it is the lab's failure, "" where it
+    is not.
+    """
 
     claim: str
     pool: str
@@ -46,6 +65,14 @@ class Row:
     outcome: Standing
     because: str
     findings: tuple[Finding, ...]
+    known: tuple[Known, ...] = ()
+    environment: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it failed and one entry, still valid, has its signature."""
+        failed = self.outcome in (Standing.BROKEN, Standing.UNKNOWN)
+        return failed and any(one.state == "matched" for one in self.known)
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -117,9 +144,9 @@ def summarise(view: LedgerView) -> Summary:
         for claim in lost.claims:
             finding = Finding(Standing.NOT_RUN, lost.why, scenario=lost.scenario)
             findings.setdefault((claim, lost.pool), []).append(finding)
-    hardware = _hardware(view)
+    hardware, issues, lab = _hardware(view), _known(view), environment_of(view)
     rows = tuple(
-        _row(claim, pool, hardware.get(pool, ""), found)
+        _row(claim, pool, hardware.get(pool, ""), found, issues, lab)
         for (claim, pool), found in findings.items()
     )
     absent = {(lost.scenario, lost.pool) for lost in missing}
@@ -131,15 +158,15 @@ def exit_status(summary: Summary) -> int:
 
     0: everything planned holds (what the lab could not establish does not count against it).
     1: something is broken, unknown or not run, or a line of the ledger could not be read.
+    6: all that fails is a known issue, with its signature and before its day.
     5: nothing was planned and nothing reported, as pytest says it.
     """
     if not summary.rows and not summary.planned and not summary.unreadable:
         return 5
-    bad = {Standing.BROKEN, Standing.UNKNOWN, Standing.NOT_RUN}
-    failed = (
-        summary.unreadable or summary.missing or any(row.outcome in bad for row in summary.rows)
-    )
-    return 1 if failed else 0
+    failing = [row for row in summary.rows if row.outcome in FAILING]
+    if summary.unreadable or summary.missing or not all(row.is_known for row in failing):
+        return 1
+    return ALL_KNOWN if failing else 0
 
 
 def _plan(view: LedgerView) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -163,8 +190,8 @@ def _missing(
         said.setdefault(_scenario(record), {}).update(named)
     missing = []
     for key, claims in plan.items():
-        ended = _ended(view, *key)
         seen, whys = judged.get(key, set()), said.get(key, {})
+        ended = "" if claims and seen.issuperset(claims) else _ended(view, *key)
         reasons = {one: whys.get(one, ended) for one in claims if one in whys or one not in seen}
         for why in dict.fromkeys(reasons.values()):
             lost = tuple(claim for claim, reason in reasons.items() if reason == why)
@@ -210,6 +237,31 @@ def _hardware(view: LedgerView) -> dict[str, str]:
     return {item.text("pool"): item.text("hardware") for item in named if item.text("hardware")}
 
 
-def _row(claim: str, pool: str, hardware: str, findings: list[Finding]) -> Row:
+def _known(view: LedgerView) -> dict[tuple[str, str], tuple[Known, ...]]:
+    found: dict[tuple[str, str], tuple[Known, ...]] = {}
+    for record in view.of("known-issue"):
+        texts = (record.text(name) for name in ("state", "owner", "link", "expires", "signature"))
+        key = (record.text("claim"), record.text("pool"))
+        found[key] = (*found.get(key, ()), Known(*texts))
+    return found
+
+
+def _row(
+    claim: str,
+    pool: str,
+    hardware: str,
+    findings: list[Finding],
+    known: Mapping[tuple[str, str], tuple[Known, ...]],
+    lab: Environment,
+) -> Row:
     worst = min(findings, key=lambda item: _WORST[item.outcome])
-    return Row(claim, pool, hardware, worst.outcome, worst.because, tuple(findings))
+    return Row(
+        claim,
+        pool,
+        hardware,
+        worst.outcome,
+        worst.because,
+        tuple(findings),
+        known.get((claim, pool), ()),
+        lab.why(claim, pool, findings),
+    )

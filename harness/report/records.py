@@ -17,11 +17,15 @@ from harness.report.redact import redact
 SCHEMA = "hil.ledger/1"
 DESELECTED = "deselected"
 """Kind of the note that options of pytest's own made a run less than was asked."""
+KILLED = "killed"
+"""Kind of the note that a run did not join its own ledger, and was made whole afterwards."""
 RAW_LIMIT = 64 * 1024
 """Bytes of one raw text that a ledger keeps: half from its head, half from its tail."""
 
 FIELDS: Mapping[str, Mapping[str, type]] = {
     "header": {"schema": str, "shard": str},
+    "begin": {"scenario": str, "pool": str, "at": str},
+    "wait": {"scenario": str, "pool": str, "what": str, "since": str, "until": str},
     "planned": {"scenario": str, "pool": str, "claims": list},
     "fact": {"id": str, "kind": str, "at": str, "source": str, "values": dict, "raw": str},
     "verdict": {
@@ -35,8 +39,27 @@ FIELDS: Mapping[str, Mapping[str, type]] = {
         "at": str,
     },
     "note": {"kind": str, "text": str, "at": str},
+    "evidence": {
+        "scenario": str,
+        "pool": str,
+        "at": str,
+        "folder": str,
+        "score": dict,
+        "status": str,
+        "causes": list,
+        "diagnosis": str,
+    },
     "not-run": {"scenario": str, "pool": str, "claims": list, "why": str},
     "not-established": {"claim": str, "pool": str, "why": str},
+    "known-issue": {
+        "claim": str,
+        "pool": str,
+        "owner": str,
+        "link": str,
+        "expires": str,
+        "signature": str,
+        "state": str,
+    },
     "end": {"scenario": str, "outcome": str},
     "merged": {"shards": list, "absent": list},
 }
@@ -156,6 +179,8 @@ def visible(value: Any) -> Any:
     codes and marks that turn the direction of writing have no business in a report.
     """
     if isinstance(value, str):
+        if value.replace("\n", "").replace("\t", "").isprintable():
+            return value  # nearly every text
         return "".join(
             letter
             if letter.isprintable() or letter in "\n\t"

@@ -117,6 +117,10 @@ class RunInfo:
     fault: str = ""
     """The fault injected into the twin; a run with one can never be signed."""
     exit: int | None = None
+    docs: str = ""
+    """Where this project's documentation is published, for links in reports; empty: in ``docs``."""
+    executor: Mapping[str, object] = field(default_factory=dict)
+    """Who ran it, in the form of Allure's ``executor.json``."""
 
     def write(self, path: Path) -> Path:
         """Write ``run.json`` at once, redacted."""

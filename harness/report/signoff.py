@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
 from harness.claims.catalogue import Claim
+from harness.report import evidence
 from harness.report.atomic import write_bytes, write_json
 from harness.report.chain import Chain, chains
+from harness.report.identity import identity, table
 from harness.report.ledger import LedgerView
 from harness.report.limits import limits
 from harness.report.outcome import Finding, Row, Standing, Summary, exit_status
@@ -57,6 +60,7 @@ def document(
         "obstacles": failures + reservations,
         "run": _run(run),
         "substrate": _substrate(run),
+        "identity": table({run.run_id: identity(view, run)}),
         "ledger": {
             "sha256": view.sha256,
             "merged": view.merged,
@@ -73,6 +77,7 @@ def document(
         "pools": [{"pool": pool, "hardware": card} for pool, card in summary.pools if pool],
         "claims": [_claim(name, summary, claims, run) for name in summary.claims],
         "open": _open(summary, claims),
+        "evidence": evidence.block(view, summary),
         "chains": [_chain(one) for one in chains(summary)],
         "not_shown": _not_shown(view, summary, claims, run.kind),
         "facts": _facts(view, summary),
@@ -81,28 +86,45 @@ def document(
     return result
 
 
-def render(shown: Mapping[str, Any], templates: Sequence[Path]) -> str:
+def render(
+    shown: Mapping[str, Any], templates: Sequence[Path], pictures: Sequence[Any] = ()
+) -> str:
     """The sign-off as one HTML page that loads nothing. The first folder of ``templates`` that
     has ``signoff.html.j2`` gives it; jinja2.TemplateNotFound when none has, UndefinedError when
-    the template asks for what the document lacks.
+    the template asks for what the document lacks. ``pictures`` (`harness.report.pictures`) have
+    whole inline SVG of the project's own, which is shown as it is.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([str(folder) for folder in templates]),
+    return page({**shown, "pictures": pictures}, templates, TEMPLATE)
+
+
+def page(shown: Mapping[str, Any], templates: Sequence[Path], name: str) -> str:
+    """The template ``name`` filled with ``shown``; errors as for `render`."""
+    environment = _environment(tuple(str(folder) for folder in templates))
+    return environment.get_template(name).render(shown)
+
+
+@cache
+def _environment(folders: tuple[str, ...]) -> jinja2.Environment:
+    """One for each set of folders: a template is compiled once for all runs of a process."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folders),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(TEMPLATE).render(shown)
 
 
 def write(
-    shown: Mapping[str, Any], directory: Path, templates: Sequence[Path]
+    shown: Mapping[str, Any],
+    directory: Path,
+    templates: Sequence[Path],
+    pictures: Sequence[Any] = (),
 ) -> tuple[Path, Path]:
     """Write ``signoff.html`` and ``signoff.json`` into ``directory``; gives both paths."""
-    page = render(shown, templates).encode("utf-8")
+    html = render(shown, templates, pictures).encode("utf-8")
     return (
-        write_bytes(directory / "signoff.html", page),
+        write_bytes(directory / "signoff.html", html),
         write_json(directory / "signoff.json", dict(shown)),
     )
 

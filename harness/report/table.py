@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness.report.chain import Chain, chains
@@ -25,6 +25,11 @@ _COLOURS = {
     Standing.NOT_ESTABLISHED: "36",
     Standing.HOLDS: "32",
 }
+_TOLD = {
+    "matched": "known issue",
+    "expired": "known issue that has expired",
+    "differs": "another failure than the known issue",
+}
 _CELL = 16
 _WIDEST_CELL = 26
 _WIDEST_CLAIM = 30
@@ -38,6 +43,7 @@ def render(
     width: int = 100,
     reports: Mapping[str, Path | str] | None = None,
     limits: Sequence[str] = (),
+    diagnoses: Sequence[str] = (),
     substrate: Substrate | None = None,
     colour: bool = False,
 ) -> str:
@@ -45,6 +51,7 @@ def render(
 
     ``reports`` is label to path ("Sign-off" to ``signoff.html``). Of a reference run (`chain`) the
     chain stands there link by link, and ``limits``: what the run cannot show by its nature.
+    ``diagnoses`` has a line for each pool of what its failures come from, as far as is known.
     ``substrate`` is what all of it was seen on. Colour is never the only sign.
     """
     found = chains(summary)
@@ -52,6 +59,8 @@ def render(
         _grid(summary, width, colour=colour),
         *(_chain(one, width, colour=colour) for one in found),
         _reasons(summary, width, colour=colour),
+        _diagnoses(diagnoses, width),
+        _obsolete(summary, width),
         _not_shown(limits, width) if found else "",
         _counts(summary, substrate),
     ]
@@ -106,8 +115,15 @@ def _line(head: str, cells: Sequence[str], first: int, cell: int) -> str:
 def _word(row: Row | None, cell: int, *, colour: bool) -> str:
     if row is None:
         return f"{'-':<{cell}}"
-    word = WORDS[row.outcome]
+    word = WORDS[row.outcome] + _mark(row)
     return _paint(word, row.outcome, colour=colour) + " " * (cell - len(word))
+
+
+def _mark(row: Row) -> str:
+    """Whose a failure is, where it is not simply the product's: in words that fit a cell."""
+    if row.is_known:
+        return " known"
+    return " (lab)" if row.environment else ""
 
 
 def _paint(word: str, standing: Standing, *, colour: bool) -> str:
@@ -130,6 +146,7 @@ def _reasons(summary: Summary, width: int, *, colour: bool) -> str:
         word = _paint(WORDS[outcome], outcome, colour=colour)
         lines += [f"{word}  {visible(f'{row.claim}{_where(row)}')}" for row in alike]
         lines.append(_wrapped(because, width))
+        lines += [_wrapped(text, width) for text in dict.fromkeys(_whose(alike))]
     unjudged = [lost for lost in summary.missing if not lost.claims]
     for lost in unjudged:
         lines.append(f"judged nothing  {visible(f'{lost.scenario} on {lost.pool}')}")
@@ -138,6 +155,27 @@ def _reasons(summary: Summary, width: int, *, colour: bool) -> str:
         lines.append("unreadable line of the ledger")
         lines.append(_wrapped(str(line), width))
     return "\n".join(lines)
+
+
+def _whose(rows: Sequence[Row]) -> Iterator[str]:
+    """What is known of failures: the entry that has them, or the lab."""
+    for row in rows:
+        if row.environment:
+            yield f"the lab's, not the product's: {row.environment}"
+        for one in row.known:
+            yield f"{_TOLD.get(one.state, one.state)}: {one.owner}, {one.link}, till {one.expires}"
+
+
+def _obsolete(summary: Summary, width: int) -> str:
+    """Known issues whose claim holds now."""
+    lines = [
+        f"{row.claim}{_where(row)} holds: its known issue ({one.owner}, {one.link}) is to be taken "
+        "out of the file"
+        for row in summary.rows
+        for one in row.known
+        if one.state == "obsolete"
+    ]
+    return "\n".join(_wrapped(line, width, mark="") for line in lines)
 
 
 def _chain(found: Chain, width: int, *, colour: bool) -> str:
@@ -151,6 +189,13 @@ def _chain(found: Chain, width: int, *, colour: bool) -> str:
         word = _paint(WORDS[row.outcome], row.outcome, colour=colour)
         lines += [f"{word}  {visible(row.claim)}", _wrapped(row.because, width, most=_LINK)]
     return "\n".join(lines)
+
+
+def _diagnoses(diagnoses: Sequence[str], width: int) -> str:
+    if not diagnoses:
+        return ""
+    lines = [_wrapped(text, width, mark="  - ") for text in diagnoses]
+    return "\n".join(["Diagnosis of what failed, which changes no verdict:", *lines])
 
 
 def _not_shown(limits: Sequence[str], width: int) -> str:
@@ -183,6 +228,10 @@ def _counts(summary: Summary, substrate: Substrate | None) -> str:
     absent = summary.planned - summary.reported
     scenarios = f"Scenarios: {summary.planned} planned, {summary.reported} reported"
     lines = [f"{scenarios}, {absent} missing"]
+    known = sum(row.is_known for row in summary.rows)
+    lab = sum(bool(row.environment) for row in summary.rows)
+    marks = [(known, "known issues"), (lab, "the lab's")]
+    told += [f"of these {number} {what}" for number, what in marks if number]
     if told:
         lines.insert(0, f"Claims: {', '.join(told)}")
     if substrate is not None:

@@ -16,6 +16,7 @@ from harness.report import signoff
 from harness.report.ledger import Ledger, merge, read
 from harness.report.outcome import summarise
 from harness.report.rundir import RunInfo
+from tests.report.published import assert_valid
 
 TEMPLATES = signoff.templates_of(Path(__file__).resolve().parents[2])
 EVIL = "<script>alert('x')</script><img src=http://evil.example/x> \" onload=\"y"
@@ -40,7 +41,9 @@ def run_info(**more: Any) -> RunInfo:
 
 def build(run: Path, kind: str = "cluster", **more: Any) -> dict[str, Any]:
     view = read(run)
-    return signoff.document(view, summarise(view), run_info(kind=kind, **more), load())
+    shown = signoff.document(view, summarise(view), run_info(kind=kind, **more), load())
+    assert_valid(shown)
+    return shown
 
 
 class Page(HTMLParser):
@@ -376,3 +379,34 @@ def test_a_reference_run_has_its_chain_link_by_link(tmp_path: Path, verdict: Ver
 def test_no_chain_without_the_whole_of_it(written: Path) -> None:
     assert build(written)["chains"] == []
     assert "The chain on" not in page(written).text
+
+
+class Drawn:
+    """What the page takes of a picture."""
+
+    svg = "<svg viewBox='0 0 1 1'><title>boots</title></svg>"
+    says = "Boots & window"
+
+
+def test_pictures_are_shown_as_they_are_and_their_words_are_text(written: Path) -> None:
+    html = signoff.render(build(written), [TEMPLATES], [Drawn()])
+    assert f'<figure class="picture">{Drawn.svg}<figcaption>Boots &amp; window' in html
+    assert "<h2>Pictures</h2>" not in signoff.render(build(written), [TEMPLATES])
+
+
+def test_probable_causes_stand_with_what_is_open(tmp_path: Path, verdict: Verdicts) -> None:
+    with Ledger(tmp_path, "pool") as ledger:
+        ledger.verdict(verdict("modules-live", "broken"), scenario="s", pool="gpu", at=1.0)
+        ledger.evidence(
+            scenario="s",
+            pool="gpu",
+            at=1.0,
+            folder="evidence/s--gpu",
+            score={"planned": 4, "taken": 3},
+            status="named",
+            causes=["x"],
+            diagnosis=f"the driver is gone {EVIL}",
+        )
+    text = page(tmp_path).text
+    assert "gpu: probable cause: the driver is gone <script>" in text
+    assert "3 of 4 planned parts were answered; 1 of 1 failures have a cause named" in text
