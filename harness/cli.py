@@ -1,8 +1,8 @@
 """The `hil` command: thin, every verb calls one function elsewhere, imported when it is needed.
 
-Exit status: 0 all planned claims hold; 1 some do not; 2 the user's mistake; 3 the lab is unfit
-or the disk is; 4 `hil diagnose` could not decide; 5 nothing was planned; 70 an error inside the
-harness; 130 interrupted.
+Exit status: 0 all planned claims hold; 1 some do not; 2 the user's mistake; 3 the lab is unfit or
+the disk is; 4 `hil diagnose` could not decide, or a console was lost; 5 nothing was planned; 6
+all that fails is a known issue; 70 an error inside the harness; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from harness import fault_options
+from harness.cleaning import options as cleaning_options
+from harness.consoles import options as console_options
 from harness.diagnose import options as diagnose_options
 from harness.doctor import options as doctor_options
+from harness.live import options as live_options
 from harness.qemulab import options as qemu_options
 from harness.report import options as report_options
+from harness.report import rebuilding_options, signing_options
+from harness.session import durations
 from harness.session.attaching import OF_TWIN, WHEREVER
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -106,8 +111,13 @@ def parser() -> argparse.ArgumentParser:
     fault_options.add_prove(verbs, _verb, _count, TWIN_INVENTORY)
     _add_twin(verbs)
     qemu_options.add(verbs, _verb)
+    cleaning_options.add(verbs, _verb)
+    live_options.add(verbs, _verb)
     report_options.add(verbs, _verb)
+    rebuilding_options.add(verbs, _verb)
+    signing_options.add(verbs, _verb)
     diagnose_options.add(verbs, _verb, TWIN_INVENTORY)
+    console_options.add(verbs, _verb, TWIN_INVENTORY)
     doctor_options.add(verbs, _verb, TWIN_INVENTORY)
     _add_claims(verbs)
     fault_options.add_faults(verbs, _verb)
@@ -204,6 +214,12 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="what is to be signed, as the sign-off names it: 'Cozystack v1.7.0'",
     )
     run.add_argument(
+        "--docs",
+        default="",
+        metavar="URL",
+        help="where the documentation is published, for links in reports",
+    )
+    run.add_argument(
         "--save-state",
         type=Path,
         metavar="FILE",
@@ -214,6 +230,27 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         type=Path,
         metavar="FILE",
         help="ask whether standing pools are what the run that wrote FILE recorded",
+    )
+    run.add_argument(
+        "--wait",
+        type=durations.seconds,
+        default=0.0,
+        metavar="TIME",
+        help="how long to wait, on the lab's time, for a run that holds a pool or was promised its "
+        "cards: 20m, 2h (default: refuse at once, status 3)",
+    )
+    run.add_argument(
+        "--known",
+        type=Path,
+        metavar="FILE",
+        help="file of known issues (default: reports/known-issues.yaml where it is there)",
+    )
+    run.add_argument(
+        "--evidence",
+        type=durations.seconds,
+        default=90.0,
+        metavar="TIME",
+        help="longest time for a failure's evidence: 90s, 5m (default 90s; 0: none is taken)",
     )
     run.add_argument("--quiet", action="store_true", help="print the table of claims only")
     run.set_defaults(verb=_run)
@@ -244,7 +281,7 @@ def _add_twin(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--watch-lifetime",
         type=float,
         default=0.0,
-        metavar="SECONDS",
+        metavar="TIME",
         help="real seconds after which the servers begin to end each watch (default 0: never)",
     )
     _add_twin_directory(up)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.session import hooks
+from harness.session import durations, hooks
+from harness.session.live import LIVE
 from harness.session.recorder import Recorder
 from harness.session.state import REFUSED, RUN_ID, RunState, stash_key
+from harness.session.workers import Workers
 
 if TYPE_CHECKING:
     from harness.bringup.guests import GuestPool
@@ -46,12 +49,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--subject", default="", help="what is to be signed: product and release")
     group.addoption("--save-state", type=Path, help="record standing pools' states in this file")
     group.addoption("--against", type=Path, help="compare with the states that a run recorded")
+    group.addoption("--wait", type=durations.seconds, default=0.0, help="wait for a live run")
+    group.addoption("--known", type=Path, help="known issues (default: reports/known-issues.yaml)")
+    group.addoption("--docs", default="", help="where the documentation is published")
+    group.addoption("--evidence", type=float, default=90.0, help="seconds for a failure's evidence")
     group.addoption("--plan", action="store_true", help="say what would run, and touch nothing")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Check what was asked; make the run's directory. Before Allure reads its own option."""
+    """Check what was asked; make the run's directory."""
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
     if not hooks.concerns(config, ROOT):
@@ -60,8 +67,11 @@ def pytest_configure(config: pytest.Config) -> None:
     state = RunState.begin(config, ROOT)
     config.stash[stash_key] = state
     state.interrupts.install()
+    state.interrupts.answers = state.controls
     if not state.plan_only:
-        state.watch_allure()
+        state.go_live()
+    if state.controls:
+        config.pluginmanager.register(Workers(state), "hil-workers")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -103,6 +113,7 @@ def pytest_configure_node(node: Any) -> None:
     state = _state(node.config)
     if state is not None:
         node.workerinput[RUN_ID] = state.info.run_id
+        node.workerinput[LIVE] = state.live.tells
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -146,15 +157,27 @@ def record(request: pytest.FixtureRequest) -> Recorder:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """A scenario that is cut short must not be shown as passed."""
+    """Keep what a scenario that is cut short could not undo."""
+    state = _state(item.config)
     try:
-        return (yield)
+        with (
+            state.live.at_hand(getattr(item, "originalname", item.name))
+            if state is not None
+            else nullcontext()
+        ):
+            return (yield)
     except BaseException as cut:
-        state = _state(item.config)
         if state is not None:
             hooks.note_not_undone(state, cut)
-        hooks.mark_interrupted(item, cut)
         raise
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Write down that a scenario starts, before its pool is had."""
+    recorder = hooks.recorder_of(item)
+    if recorder is not None:
+        recorder.begin()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -163,9 +186,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     recorder = hooks.recorder_of(item)
     if recorder is None:
         return (yield)
-    hooks.entitle(recorder, item.config.stash[stash_key].info.kind)
     result = None  # stays so where a stoppage ends the scenario: check() then says so
-    with hooks.stoppages_are_unknown(recorder):
+    with recorder.called(), hooks.stoppages_are_unknown(recorder):
         hooks.renew_pool(item)
         result = yield
     recorder.check()
@@ -208,6 +230,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     state.interrupts.ignore()
     if state.controls:
         session.exitstatus = state.end(int(exitstatus))
+        state.live.stop()
         sys.stderr.write(state.parting_words())
     elif state.refusals.sentence:
         session.config.workeroutput[REFUSED] = state.refusals.sentence  # type: ignore[attr-defined]

@@ -14,10 +14,11 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from harness.doctor.check import Check, State
 
 if TYPE_CHECKING:
     from harness.inventory.models import Lab
@@ -41,30 +42,6 @@ _INSTALL = "apt-get install --no-install-recommends"
 _VERSION_OPTION = {"mke2fs": "-V", "debugfs": "-V", "ssh": "-V"}
 
 
-class State(StrEnum):
-    """How a thing stands."""
-
-    OK = "ok"
-    MISSING = "missing"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing looked at. ``do`` is what would change it; ``needed`` whether the lab needs it."""
-
-    subject: str
-    state: State
-    said: str
-    do: str = ""
-    needed: bool = True
-
-    @property
-    def fails(self) -> bool:
-        """Whether the lab does not work for it."""
-        return self.needed and self.state is State.MISSING
-
-
 @dataclass(slots=True)
 class Report:
     """What was found, under headings, told as it comes."""
@@ -82,36 +59,46 @@ class Report:
             sys.stdout.flush()
 
 
-def doctor(inventory: Path, *, tried: bool = False) -> int:
+def doctor(
+    inventory: Path, *, tried: bool = False, lane: str = "", attach: Path | None = None
+) -> int:
     """Look at everything and print it; 0 when the inventory's lab works here, 3 when it does not,
-    2 when the inventory cannot be used. ``tried``: try KVM and the lab's API too.
+    2 when the inventory cannot be used. ``tried``: try KVM and the lab's API too; ``lane``: can the
+    lab run this one now; ``attach``: the folder of a twin that is up.
     """
-    from harness.inventory.loading import load
-    from harness.inventory.problems import InventoryError
+    from harness.session.attaching import directory
+    from harness.session.choice import choose
+    from harness.session.mistake import UserMistake
 
     try:
-        lab = load(inventory)
-    except InventoryError as wrong:
+        choice = choose(inventory, lane, (), ())
+    except UserMistake as wrong:
         sys.stderr.write(f"hil: {wrong}\n")
         return USER_MISTAKE
+    lab, attach = choice.inventory, directory(attach, choice.inventory.kind)
     report = Report()
     report.tell("harness", _harness())
-    report.tell("twin", _twin(needed=lab.hands_out_keys))
+    if attach is None:
+        report.tell("twin", _twin(needed=lab.hands_out_keys))
     report.tell("mini-lab", _mini_lab(lab if lab.kind == "qemu" else None, tried=tried))
-    if lab.management is not None:
-        report.tell(f"lab {lab.name}", _clusters(lab, tried=tried))
+    if lab.kind != "qemu" and (lane or attach is not None or lab.management is not None):
+        from harness.doctor.clusters import examine
+
+        asks = tried or bool(lane) or attach is not None
+        report.tell(f"lab {lab.name}", examine(choice, attach, asks=asks))
     report.tell("other", _others())
-    return _conclude(report.checks, lab.name)
+    return _conclude(report.checks, lab.name, lane)
 
 
-def _conclude(checks: Sequence[Check], lab: str) -> int:
+def _conclude(checks: Sequence[Check], lab: str, lane: str) -> int:
+    of = f"lane {lane} of lab {lab}" if lane else f"lab {lab}"
     failing = [one.subject for one in checks if one.fails]
     if failing:
-        sys.stdout.write(f"\nlab {lab} does not work here yet: {', '.join(failing)}\n")
+        sys.stdout.write(f"\n{of} does not work here yet: {', '.join(failing)}\n")
         return LAB_UNFIT
     unsure = [one.subject for one in checks if one.needed and one.state is State.UNKNOWN]
     told = f"; not known: {', '.join(unsure)}" if unsure else ""
-    sys.stdout.write(f"\nlab {lab} works here, as far as can be seen{told}\n")
+    sys.stdout.write(f"\n{of} works here, as far as can be seen{told}\n")
     return 0
 
 
@@ -343,29 +330,6 @@ def _leftovers(cache: Path) -> Check:
         return Check("leftovers", State.OK, "none of crashed runs", needed=False)
     said = f"{len(dead)} of crashed runs: {'; '.join(dead)}"
     return Check("leftovers", State.UNKNOWN, said, "`hil clean` removes them", needed=False)
-
-
-def _clusters(lab: Lab, *, tried: bool) -> Iterator[Check]:
-    """Whether the lab's own clusters can be reached, as far as that can be seen without asking."""
-    from harness.bringup.connect import connect, reachable
-    from harness.clock import ClockStuck
-    from harness.reach.errors import LabError
-
-    try:
-        way = reachable(lab)
-    except LabError as unfit:
-        yield Check("kubeconfig", State.MISSING, str(unfit))
-        return
-    yield Check("kubeconfig", State.OK, f"can be read, context {way.context or 'of the pod'}")
-    if not tried:
-        yield Check("API", State.UNKNOWN, "not asked", "`hil doctor --try` asks it")
-        return
-    try:
-        connect(lab, way, "doctor").close()
-    except (LabError, ClockStuck) as unfit:
-        yield Check("API", State.MISSING, str(unfit))
-        return
-    yield Check("API", State.OK, "answers")
 
 
 def _others() -> Iterator[Check]:

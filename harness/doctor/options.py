@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from harness.session.attaching import WHEREVER
+
 MakeVerb = Callable[..., argparse.ArgumentParser]
 
 
@@ -18,9 +20,10 @@ def add(
     parser = verb(
         verbs,
         "doctor",
-        "Say what this machine can do, and what to install where it cannot. Nothing is installed "
-        "or changed. Ends with 3 where the lab would not work.",
-        "hil doctor --lab inventory/qemu-mini.yaml",
+        "Say what this machine can do, and whether a lab can run a lane now: what is there, what "
+        "is missing, what to do. Nothing is installed or changed. Ends with 3 where the lab would "
+        "not work.",
+        "hil doctor --lab inventory/lab-l40s.yaml --lane hardware",
     )
     parser.add_argument(
         "--lab",
@@ -35,10 +38,23 @@ def add(
         action="store_true",
         help="also try what takes a moment or asks somebody else: KVM, the lab's API",
     )
+    parser.add_argument(
+        "--lane",
+        default="",
+        help="ask the lab's clusters too: can they run this lane now",
+    )
+    parser.add_argument(
+        "--attach",
+        type=Path,
+        nargs="?",
+        const=WHEREVER,
+        metavar="DIR",
+        help="look at the twin that `hil twin up` left running (default DIR: .hil)",
+    )
     parser.set_defaults(verb=_doctor)
 
 
 def _doctor(chosen: argparse.Namespace) -> int:
     from harness.doctor.examination import doctor
 
-    return doctor(chosen.lab, tried=chosen.tried)
+    return doctor(chosen.lab, tried=chosen.tried, lane=chosen.lane, attach=chosen.attach)

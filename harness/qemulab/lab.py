@@ -168,6 +168,19 @@ class MiniLab:
         """
         client.ask(self.control, "rollback", name=name)
 
+    def printed(self, guest: str, most: int) -> bytes:
+        """The last bytes that a guest's console has printed, from the log that QEMU keeps. Raises
+        Unfit where there is none.
+        """
+        log = self.guest(guest).log
+        try:
+            with log.open("rb") as file:
+                file.seek(max(0, log.stat().st_size - most))
+                return file.read()
+        except OSError as gone:
+            tried = f"read what {guest} has printed"
+            raise Unfit(tried, f"{log}: {gone.strerror}", "is the lab still up?") from gone
+
     def console(self, guest: str, clock: Clock) -> SerialConsole:
         """Attach to a guest's console, drained from now on. Raises Unfit where another client is
         attached, since that one hears everything; Unreachable where the guest is off."""

@@ -27,7 +27,6 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVe
     _add_snapshots(parts, verb)
     _add_power(parts, verb)
     _add_link(parts, verb)
-    _add_clean(verbs, verb)
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
@@ -187,20 +186,6 @@ def _add_link(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: 
     link.set_defaults(verb=_link)
 
 
-def _add_clean(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
-    clean = verb(
-        verbs,
-        "clean",
-        "Remove what crashed runs of the mini-lab left: processes, sockets, disks, half-built "
-        "images. A lab that is in use is left alone.",
-        "hil clean --dry-run",
-    )
-    clean.add_argument("--dry-run", action="store_true", help="say what would go, touch nothing")
-    clean.add_argument("--all", action="store_true", help="labs that are in use, too")
-    _add_directory(clean)
-    clean.set_defaults(verb=_clean)
-
-
 def _up(chosen: argparse.Namespace) -> int:
     from harness.qemulab.verbs import up
 
@@ -263,9 +248,3 @@ def _link(chosen: argparse.Namespace) -> int:
     from harness.qemulab.verbs import link
 
     return link(chosen.dir, chosen.what, chosen.ends, chosen.by, carrier=chosen.carrier)
-
-
-def _clean(chosen: argparse.Namespace) -> int:
-    from harness.qemulab.verbs import clean
-
-    return clean(chosen.dir, dry_run=chosen.dry_run, everything=chosen.all)

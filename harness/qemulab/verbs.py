@@ -256,7 +256,8 @@ def console(directory: Path, guest: str, *, tail: int) -> int:
             return 0
         if not sys.stdin.isatty():
             raise _Mistake(f"no terminal to type on: use `hil qemu console {guest} --tail 20`")
-        return attach(lab.console(guest, WallClock()))
+        clock = WallClock()
+        return attach(lab.console(guest, clock), clock)
 
     return _telling(do)
 

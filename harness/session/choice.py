@@ -12,7 +12,7 @@ from harness.claims.catalogue import Claim, UnknownClaim
 from harness.claims.catalogue import get as claim_of
 from harness.claims.catalogue import load as load_claims
 from harness.facts.poolstate import PoolState
-from harness.inventory.capability import capabilities, match, parse_needs
+from harness.inventory.capability import capabilities, match, parse_needs, window
 from harness.inventory.loading import load
 from harness.inventory.models import Lab
 from harness.inventory.problems import InventoryError
@@ -46,11 +46,14 @@ class Choice:
 
     @property
     def soak(self) -> float:
-        """How long each node must stay on one boot, in seconds; 0 where the lane has no such
-        window, or no lane was chosen.
-        """
+        """How long each node must stay on one boot, in seconds; 0 where there is no such window."""
+        return window(self.inventory, self.lane)
+
+    @property
+    def disruption(self) -> bool:
+        """Whether the lane lets a run take machines away."""
         lane = self.inventory.lanes.get(self.lane)
-        return lane.soak.seconds if lane is not None and lane.soak is not None else 0.0
+        return lane is not None and lane.disruption
 
     def asks(self, claim: str) -> bool:
         """Whether this run asks a claim."""

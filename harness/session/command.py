@@ -37,8 +37,10 @@ def run(chosen: argparse.Namespace) -> int:
         return USER_MISTAKE
     _leave_out_options_of_pytest()
     workers = _at_once(chosen, choice)
-    console = Console()
-    return console.status(int(pytest.main(_arguments(chosen, workers), plugins=[console])))
+    # pytest takes standard error away from its tests: progress is told on a way of its own
+    with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace") as progress:
+        console = Console(progress)
+        return console.status(int(pytest.main(_arguments(chosen, workers), plugins=[console])))
 
 
 def _at_once(chosen: argparse.Namespace, choice: Choice) -> int:
@@ -70,6 +72,8 @@ def _arguments(chosen: argparse.Namespace, workers: int) -> list[str]:
         f"--out={chosen.out.resolve()}",
         f"--run-id={chosen.run_id}",
         f"--subject={chosen.subject}",
+        f"--docs={chosen.docs}",
+        f"--evidence={chosen.evidence:g}",
         f"--card={chosen.card}",
         f"--soak={chosen.soak}",
         "-p", "no:cacheprovider",
@@ -81,6 +85,8 @@ def _arguments(chosen: argparse.Namespace, workers: int) -> list[str]:
     argv += [f"--attach={chosen.attach.resolve()}"] if chosen.attach else []
     argv += [f"--save-state={chosen.save_state.resolve()}"] if chosen.save_state else []
     argv += [f"--against={chosen.against.resolve()}"] if chosen.against else []
+    argv += [f"--wait={chosen.wait:.0f}s"] if chosen.wait else []
+    argv += [f"--known={chosen.known.resolve()}"] if chosen.known else []
     argv += ["--plan"] if chosen.plan else []
     argv += [] if chosen.quiet or chosen.plan else ["--progress"]
     if workers > 1 and not chosen.plan:

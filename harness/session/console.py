@@ -1,6 +1,6 @@
 """What `hil run` shows of a run in place of pytest's own report.
 
-Progress goes to standard error as it happens (`RunState.say`); here is the end: what went wrong in
+Progress goes to standard error as it happens (`harness.live`); here is the end: what went wrong in
 the harness itself, then the table of claims, or the plan.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -21,7 +21,9 @@ PYTEST_INTERRUPTED = int(pytest.ExitCode.INTERRUPTED)
 class Console:
     """A pytest plugin that takes the place of the terminal reporter, for one run."""
 
-    def __init__(self) -> None:
+    def __init__(self, progress: TextIO | None = None) -> None:
+        """``progress`` is where the run's progress is told: nobody captures it."""
+        self._progress = progress
         self._interrupted = False
         self._faults: list[str] = []
 
@@ -36,6 +38,9 @@ class Console:
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             config.pluginmanager.unregister(reporter)
+        state = config.stash.get(stash_key, None)
+        if state is not None and self._progress is not None and config.option.progress:
+            state.live.tell_on(self._progress, state.directory.path)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A scenario that cannot be read."""

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness.claims.catalogue import load as load_claims
-from harness.report.ledger import Ledger, LedgerView, merge, read
-from harness.report.outcome import NO_VERDICT, Standing, Summary, summarise
+from harness.report import allure_history, closing
+from harness.report.allure_build import Entry
+from harness.report.closing import PLAN_SHARD
+from harness.report.environment import NO_LAB
+from harness.report.known import KnownIssue, KnownIssuesError, match
+from harness.report.known import load as load_known
+from harness.report.ledger import Ledger, LedgerView, read
+from harness.report.outcome import ALL_KNOWN, FAILING, Summary, exit_status, summarise
 from harness.report.records import DESELECTED
 from harness.report.rundir import RunDirectory, RunInfo
+from harness.session.mistake import UserMistake
 from harness.session.plan import Plan
 
 Log = Callable[[str, str], None]
 """Where bring-up says what it does: (kind, text)."""
 
-PLAN_SHARD = "plan"
-END_SHARD = "end"
 PASSED = "passed"
-NO_LAB = "lab unfit"
-"""How a scenario ends whose lab could not be had, or was lost on the way."""
-OF_THE_LAB = ("golden-ready", "headroom")
-"""Claims about the lab and not the product: broken ones are why a pool is refused."""
-
-
-def shard_of(pool: str, hand: str = "") -> str:
-    """The ledger's shard that a pool's scenarios write; of guests, those of one pair of hands."""
-    return f"pool-{pool}.{hand}" if hand else f"pool-{pool}"
-
-
-def _shards_of(directory: RunDirectory, pool: str) -> list[str]:
-    """The shards of a pool: one, or one for each pair of hands that had guests of its own."""
-    several = sorted(path.stem for path in directory.shards.glob(f"{shard_of(pool, '*')}.jsonl"))
-    return several or [shard_of(pool)]
+FAILED = "failed"
+LAB_UNFIT = 3
+KNOWN_ISSUES = Path("reports") / "known-issues.yaml"
+"""The file of known issues, from the checkout's root."""
+KNOWN_SHARD = "known"
 
 
 def write_plan(directory: RunDirectory, plan: Plan, hardware: dict[str, str]) -> None:
@@ -40,7 +35,11 @@ def write_plan(directory: RunDirectory, plan: Plan, hardware: dict[str, str]) ->
     with Ledger(directory.path, PLAN_SHARD) as ledger:
         for item in plan.planned:
             ledger.planned(
-                item.scenario, item.pool, item.claims, hardware=hardware.get(item.pool, "")
+                item.scenario,
+                item.pool,
+                item.claims,
+                hardware=hardware.get(item.pool, ""),
+                title=item.title,
             )
         for lack in plan.lacking:
             for claim in lack.claims:
@@ -51,78 +50,72 @@ def write_plan(directory: RunDirectory, plan: Plan, hardware: dict[str, str]) ->
 
 def finish(directory: RunDirectory, plan: Plan, interrupted: str) -> LedgerView:
     """Say what never ran, join the shards in the plan's order, and read the whole."""
-    ended = {(r.text("scenario"), r.text("pool")) for r in read(directory.path).of("end")}
-    with Ledger(directory.path, END_SHARD) as ledger:
-        for item in plan.planned:
-            if item.key not in ended:
-                ledger.not_run(item.scenario, item.pool, item.claims, interrupted or NO_VERDICT)
-    pools = (shard for pool in plan.pools() for shard in _shards_of(directory, pool))
-    merge(directory.path, [PLAN_SHARD, *pools, END_SHARD])
-    return read(directory.path)
+    return closing.join(directory, interrupted, entries(plan, {}))
+
+
+def entries(plan: Plan, hardware: Mapping[str, str]) -> list[Entry]:
+    """The plan as reports know it; ``hardware`` is pool to the name of its card."""
+    return [
+        Entry(item.scenario, item.pool, item.claims, hardware.get(item.pool, ""), item.title)
+        for item in plan.planned
+    ]
 
 
 def only_the_lab_failed(view: LedgerView) -> bool:
-    """Whether nothing is wrong but that the lab, or a pool of it, could not be had."""
+    """Whether something failed, and nothing but for what the lab lacked or lost."""
     summary = summarise(view)
-    if summary.unreadable or any(
-        row.outcome in (Standing.BROKEN, Standing.NOT_RUN) and row.claim not in OF_THE_LAB
-        for row in summary.rows
-    ):
+    failing = [row for row in summary.rows if row.outcome in FAILING]
+    if summary.unreadable or summary.missing or not failing:
         return False
-    ends = {(r.text("scenario"), r.text("pool")): r.text("outcome") for r in view.of("end")}
-    return NO_LAB in ends.values() and set(ends.values()) <= {PASSED, NO_LAB}
+    ends = {record.text("outcome") for record in view.of("end")}
+    return all(row.environment for row in failing) and ends <= {PASSED, FAILED, NO_LAB}
+
+
+def status_of(view: LedgerView, summary: Summary) -> int:
+    """The exit status that the claims call for: 3 where only the lab failed, 6 where all that
+    fails is known.
+    """
+    status = exit_status(summary)
+    ends = {record.text("outcome") for record in view.of("end")}
+    if status == ALL_KNOWN and not ends <= {PASSED, FAILED}:
+        return 1  # a known issue must not hide how else a scenario ended
+    return LAB_UNFIT if status == 1 and only_the_lab_failed(view) else status
+
+
+def known_issues(given: Path | None, root: Path) -> tuple[KnownIssue, ...]:
+    """The known issues of the file that was named, else of the checkout's own where it has one.
+    Raises UserMistake.
+    """
+    path = given or root / KNOWN_ISSUES
+    if given is None and not path.is_file():
+        return ()
+    try:
+        return load_known(path, load_claims().keys())
+    except KnownIssuesError as wrong:
+        raise UserMistake(str(wrong)) from wrong
+
+
+def note_known(directory: RunDirectory, issues: Sequence[KnownIssue], at: float) -> None:
+    """Write what became of each known issue into the ledger, before its shards are joined; ``at``
+    is the runner's epoch seconds. Nothing is written where nothing is known.
+    """
+    found = match(issues, summarise(read(directory.path)), at) if issues else ()
+    if found:
+        with Ledger(directory.path, KNOWN_SHARD) as ledger:
+            for one in found:
+                ledger.known_issue(**one.fields())
 
 
 def write_reports(
-    directory: RunDirectory, info: RunInfo, summary: Summary, words: str, root: Path
+    directory: RunDirectory,
+    info: RunInfo,
+    view: LedgerView,
+    summary: Summary,
+    words: str,
+    root: Path,
 ) -> None:
-    """Write run.json, the sign-off for people and for machines, Allure's side files, the table."""
-    from harness.report import allure_writer, signoff
-    from harness.report.substrate import substrate_of
-
+    """Write run.json and every report, and let ``latest`` lead to the run."""
     info.write(directory.run_json)
-    shown = signoff.document(read(directory.path), summary, info, load_claims())
-    signoff.write(shown, directory.path, [signoff.templates_of(root)])
-    allure_writer.write_missing(
-        directory.allure_results,
-        summary.missing,
-        run_id=info.run_id,
-        at=info.ended or info.started,
-        substrate=substrate_of(info.kind),
-    )
-    allure_writer.write_categories(directory.allure_results)
-    properties = {
-        "lab": info.lab,
-        "substrate": substrate_of(info.kind).value,
-        "lane": info.lane or "none",
-        "fault": info.fault or "none",
-    }
-    allure_writer.write_environment(directory.allure_results, properties)
-    directory.table.write_text(words, encoding="utf-8", errors="backslashreplace")
+    closing.write_reports(directory, info, view, summary, words, root)
+    allure_history.take_along(directory, info)
     directory.point_latest()
-
-
-def words_of(
-    directory: RunDirectory, view: LedgerView, summary: Summary, plan: Plan, kind: str
-) -> str:
-    """The table of claims, what was left out of the run, and where to look; ``kind`` is the lab's.
-
-    Of a reference run also what it cannot show by its nature.
-    """
-    from harness.report import table
-    from harness.report.limits import limits
-    from harness.report.substrate import substrate_of
-
-    where = {
-        "sign-off": directory.signoff_html,
-        "ledger": directory.ledger,
-        "Allure": directory.allure_results,
-    }
-    narrowed = plan.narrowed()
-    told = table.render(
-        summary,
-        reports=where,
-        limits=limits(view, summary, kind),
-        substrate=substrate_of(kind),
-    )
-    return told + (f"\n{narrowed}\n" if narrowed else "")

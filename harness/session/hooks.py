@@ -21,7 +21,8 @@ from harness.judge.goldens import golden_ready
 from harness.judge.headroom import headroom
 from harness.judge.verdict import Outcome, Verdict
 from harness.reach.errors import LabError, LeaseLost, Unreachable
-from harness.session.finish import NO_LAB, PASSED
+from harness.report.environment import NO_LAB
+from harness.session.finish import PASSED
 from harness.session.plan import Lacking, Planned
 from harness.session.pools import Unavailable
 from harness.session.recorder import NotAllHold, Recorder
@@ -29,6 +30,9 @@ from harness.session.state import USER_MISTAKE, RunState, end_with
 
 NO_POOL = "-"
 """Stands for "no pool of this lab will do": the scenario is planned nowhere."""
+
+LAST = "nothing-left"
+"""The claim whose scenario is the last of its pool."""
 
 _TOLD = "hil_told"
 _SENTENCES = (NotAllHold, PoolNotReady, TakeDownIncomplete, *Unavailable)
@@ -117,7 +121,10 @@ def put_in_order(state: RunState, items: list[pytest.Item]) -> None:
 
 
 def _lateness(item: pytest.Item) -> int:
-    needs = {need for claim in _claims(item) for need in claim.needs}
+    claims = _claims(item)
+    if any(claim.id == LAST for claim in claims):
+        return 4  # it takes the pool down
+    needs = {need for claim in claims for need in claim.needs}
     if "disruption" in needs:
         return 3 if "shell" in needs else 2
     return int("soak" in needs)
@@ -199,6 +206,8 @@ def note_phase(
     if call.excinfo is not None and call.excinfo.errisinstance(_SENTENCES):
         report.longrepr = str(call.excinfo.value)
         setattr(report, _TOLD, not call.excinfo.errisinstance(TakeDownIncomplete))
+    elif report.failed:
+        recorder.traceback(report.longreprtext)
     if report.skipped:
         recorder.unknown(f"the scenario skipped itself: {_reason(report)}")
         item.stash.setdefault(_failed_key, "skipped")
@@ -264,19 +273,6 @@ def note_not_undone(state: RunState, cut: BaseException) -> None:
         state.not_undone += [*told, *getattr(cut, "__notes__", [])]
 
 
-def mark_interrupted(item: pytest.Item, cut: BaseException) -> None:
-    """Allure writes an interrupted test as passed unless it is told."""
-    listener = item.config.pluginmanager.get_plugin("allure_listener")
-    if listener is None:
-        return
-    from allure_commons.model2 import Status, StatusDetails
-
-    result = listener.allure_logger.get_test(listener._cache.get(item.nodeid))
-    if result is not None:
-        result.status = Status.BROKEN
-        result.statusDetails = StatusDetails(message=f"interrupted: {type(cut).__name__}")
-
-
 def closing_words(state: RunState) -> str:
     """The table of claims and where to look; with ``--plan``, the plan."""
     if state.plan_only:
@@ -309,9 +305,10 @@ def _pool_of(item: pytest.Item) -> str:
 def _planned(state: RunState, item: pytest.Item, pool: str, declared: list[str]) -> Planned:
     asked = tuple(claim for claim in declared if state.choice.asks(claim))
     function = getattr(item, "function", None)
-    title = (getattr(function, "__doc__", None) or "").strip().splitlines()
+    told = (getattr(function, "__doc__", None) or "").strip().partition("\n\n")[0]
+    title = " ".join(told.split())
     name = getattr(item, "originalname", item.name)
-    return Planned(name, pool, asked, title[0] if title else name)
+    return Planned(name, pool, asked, title or name)
 
 
 def _recorder(state: RunState, planned: Planned, declared: list[str]) -> Recorder:
@@ -319,35 +316,12 @@ def _recorder(state: RunState, planned: Planned, declared: list[str]) -> Recorde
     show = partial(_show, state, planned.pool)
     pool = planned.pool
     now = partial(state.pools.now, pool)
-    return Recorder(planned, lambda: state.shard(pool), now, show, declared)
-
-
-def entitle(recorder: Recorder, kind: str) -> None:
-    """Name the running test for people; label it with its claims, their weight, and on what they
-    are looked at. ``kind`` is the lab's.
-    """
-    import allure
-
-    from harness.report.substrate import substrate_of
-
-    dynamic: Any = allure.dynamic  # the library's own functions are untyped
-    planned = recorder.planned
-    dynamic.title(f"{planned.title} [{planned.pool}]")
-    claims = [claim_of(name) for name in planned.claims]
-    for claim in claims:
-        dynamic.label("claim", claim.id)
-    dynamic.label("substrate", substrate_of(kind).value)
-    weights = ("blocker", "critical", "normal")
-    dynamic.severity(min((c.severity for c in claims), key=weights.index))
+    failing = state.evidence.failing
+    return Recorder(planned, lambda: state.shard(pool), now, show, declared, failing)
 
 
 def _show(state: RunState, pool: str, verdict: Verdict) -> None:
-    """A step of the running test for each observation, and one for what was made of them."""
-    from harness.report.allure_writer import attach_verdict, step_for_fact
-
-    for fact in verdict.facts:
-        step_for_fact(fact)
-    attach_verdict(verdict)
+    """Say to whoever watches what does not hold."""
     if verdict.outcome is not Outcome.HOLDS:
         text = f"{verdict.outcome}: {verdict.claim} on {verdict.subject}"
         state.say(state.pools.now(pool), text)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from harness.bringup.connect import ConnectedLab, Reachable, connect, reachable
 from harness.bringup.terms import Terms
-from harness.clock import Clock, WallClock
+from harness.clock import Clock, ClockStuck, WallClock
 from harness.facts.poolstate import PoolState
-from harness.inventory.models import Host, Lab, Linstor
+from harness.inventory.models import Host, Lab
 from harness.inventory.secrets import SecretRef
+from harness.inventory.services import Linstor, Prometheus
 from harness.reach.errors import LabError
 from harness.twin.process import Endpoint, TwinLink, TwinPower, TwinProcess
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 Log = Callable[[str, str], None]
 Timed = Callable[[Clock], None]
+Refused = Callable[[ConnectedLab, Exception], None]
+"""Told of a pool that cannot be had, while its lab is still connected."""
 
 MANAGEMENT = "management"
 """The twin's context for the management cluster."""
@@ -50,6 +53,10 @@ class LabChoice:
     against: Mapping[str, PoolState] = field(default_factory=dict)
     pools: tuple[str, ...] = ()
     hand: str = ""
+    disruption: bool = False
+    """Whether the run's lane lets it take machines away."""
+    wait: float = 0.0
+    """How long a run that holds a pool is waited for, in seconds of the lab's time."""
 
     def terms(self, pool: str) -> Terms:
         """What the run asks of a pool beside what the inventory says."""
@@ -57,11 +64,13 @@ class LabChoice:
         beside = () if self.embedded else self.pools
         terms = Terms(self.soak, save=self.save, recorded=self.against.get(pool), beside=beside)
         if self.inventory.kind != "qemu":
-            return terms
+            return replace(terms, wait=self.wait, leaks=True, disruption=self.disruption)
         return replace(terms, limit=self.inventory.guests[pool].boot_limit.seconds)
 
     @contextmanager
-    def hold(self, pool: str, log: Log, timed: Timed) -> Iterator[HeldPool | GuestPool]:
+    def hold(
+        self, pool: str, log: Log, timed: Timed, refused: Refused = lambda _lab, _why: None
+    ) -> Iterator[HeldPool | GuestPool]:
         """A pool, held until its last scenario; ``timed`` is told the lab's clock before that.
 
         Raises LabError, ClockStuck or TwinFailed where it cannot be had.
@@ -74,8 +83,15 @@ class LabChoice:
 
         with self.open(pool) as lab:
             timed(lab.clock)
-            with hold(lab, pool, log, self.terms(pool)) as held:
-                yield held
+            had = False
+            try:
+                with hold(lab, pool, log, self.terms(pool)) as held:
+                    had = True
+                    yield held
+            except (LabError, ClockStuck) as why:
+                if not had:
+                    refused(lab, why)
+                raise
 
     @contextmanager
     def _guests(self, pool: str, log: Log, timed: Timed) -> Iterator[GuestPool]:
@@ -127,6 +143,7 @@ class LabChoice:
                     yield lab
             finally:
                 twin.close()
+                _forget_keys(self.directory / "twin" / pool)
             return
         endpoint = Endpoint.load(self.attach) if self.attach is not None else None
         with self._connected(self.way(), endpoint) as lab:
@@ -176,12 +193,20 @@ class LabChoice:
             lab.close()
 
 
+def _forget_keys(folder: Path) -> None:
+    """Take what let one into a twin that is gone out of the run's folder, which is kept."""
+    for path in folder.iterdir():
+        if path.suffix != ".log" and path.is_file():
+            path.unlink()
+
+
 def _way(endpoint: Endpoint) -> Reachable:
     return Reachable(endpoint.kubeconfig, MANAGEMENT, endpoint.clock_url)
 
 
 def _with_hosts(inventory: Lab, twin: Endpoint) -> Lab:
-    """The inventory with a twin's hypervisors and LINSTOR, whose addresses it says once it runs."""
+    """The inventory with a twin's hypervisors, LINSTOR and Prometheus, whose addresses it says once
+    it runs."""
     hosts = tuple(
         Host(
             name=name,
@@ -194,7 +219,9 @@ def _with_hosts(inventory: Lab, twin: Endpoint) -> Lab:
         for name, access in twin.hosts.items()
     )
     linstor = _linstor(twin) if twin.linstor is not None else inventory.linstor
-    return inventory.model_copy(update={"hosts": hosts, "linstor": linstor})
+    prometheus = _prometheus(twin) or inventory.prometheus
+    services = {"linstor": linstor, "prometheus": prometheus}
+    return inventory.model_copy(update={"hosts": hosts, **services})
 
 
 def _linstor(twin: Endpoint) -> Linstor:
@@ -203,3 +230,10 @@ def _linstor(twin: Endpoint) -> Linstor:
     files = (named.ca, named.certificate, named.key)
     ca, certificate, key = (SecretRef(file=str(path.resolve())) for path in files)
     return Linstor(url=named.url, ca=ca, certificate=certificate, key=key)
+
+
+def _prometheus(twin: Endpoint) -> Prometheus | None:
+    named = twin.prometheus
+    if named is None:
+        return None
+    return Prometheus(url=named.url, token=SecretRef(file=str(named.token.resolve())))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
-from harness.clock import ClockStuck
+from harness.clock import ClockStuck, VirtualClock, WallClock
 from harness.facts.fact import Unread
 from harness.reach.errors import LabError
 from harness.session import states
+from harness.session.evidence import Evidence
 from harness.session.labs import LabChoice
 from harness.session.shard import Shard
 from harness.twin.process import TwinFailed
@@ -32,10 +34,12 @@ class Pools:
         lab: LabChoice,
         ledger: Callable[[str], Shard],
         say: Callable[[float, str], None],
+        evidence: Evidence,
     ) -> None:
         self._lab = lab
         self._ledger = ledger
         self._say = say
+        self.evidence = evidence
         self._name = ""
         self._held: Held | None = None
         self._clock: Clock | None = None
@@ -50,6 +54,12 @@ class Pools:
         if self._clock is not None and name == self._name:
             self._seen[name] = self._clock.now()
         return self._seen.get(name, 0.0)
+
+    @property
+    def clock(self) -> WallClock | VirtualClock | None:
+        """The lab's clock while a pool is held or brought up; any thread may ask."""
+        clock = self._clock
+        return clock if isinstance(clock, (WallClock, VirtualClock)) else None
 
     @property
     def held(self) -> str:
@@ -73,6 +83,7 @@ class Pools:
     def release(self) -> None:
         """Take down the pool that is held, if any. Raises TakeDownIncomplete."""
         self._held = None
+        self.evidence.lets_go()
         try:
             self._open.close()
         finally:
@@ -85,18 +96,31 @@ class Pools:
 
         self._name = name
         ledger = self._ledger(name)
+        # several processes have a set of guests each, and their lines come between each other
+        whose = f"{name}.{self._lab.hand}: " if self._lab.hand else ""
 
         def log(kind: str, text: str) -> None:
             ledger.note(kind, text, at=self.now(name))
-            self._say(self.now(name), text)
+            self._say(self.now(name), f"{whose}{text}")
 
-        held = self._open.enter_context(self._lab.hold(name, log, self._keep_time))
-        if not isinstance(held, GuestPool) and held.terms.save:
-            self._keep_state(held, log)
+        refused = partial(self.evidence.refused, name)
+        held = self._open.enter_context(self._lab.hold(name, log, self._keep_time, refused))
+        self.evidence.holds(held)
+        if not isinstance(held, GuestPool):
+            if held.terms.save:
+                self._keep_state(held, log)
+            held.at_end.append(lambda: self._keep_boots(held, ledger))
         return held
+
+    def _keep_boots(self, held: HeldPool, ledger: Shard) -> None:
+        """Write down what is known of its workers' boots, as of its end."""
+        for one in held.books.ledgers() if held.books is not None else ():
+            ledger.fact(one)
 
     def _keep_time(self, clock: Clock) -> None:
         self._clock = clock
+        if isinstance(clock, (WallClock, VirtualClock)):
+            clock.waited = self._ledger(self._name).waited
 
     def _keep_state(self, held: HeldPool, log: Callable[[str, str], None]) -> None:
         """Record a pool that stood already before anything is done with it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from harness.judge.verdict import Outcome, Verdict
 from harness.report.allure_writer import message
@@ -28,6 +29,7 @@ class Recorder:
         now: Callable[[], float],
         show: Callable[[Verdict], None],
         declared: Sequence[str] = (),
+        failing: Callable[[Planned, Verdict], None] = lambda _planned, _verdict: None,
     ) -> None:
         self.planned = planned
         self._declared = tuple(declared) or planned.claims
@@ -37,6 +39,7 @@ class Recorder:
         self._ledger = ledger
         self._now = now
         self._show = show
+        self._failing = failing
 
     def __call__(self, verdict: Verdict) -> Verdict:
         """Keep a verdict. A claim that the scenario's mark does not name is its misuse; one that
@@ -54,7 +57,21 @@ class Recorder:
             verdict, scenario=self.planned.scenario, pool=self.planned.pool, at=self._now()
         )
         self._show(verdict)
+        if self.failed() == [verdict]:
+            self._failing(self.planned, verdict)  # the first one: all of it still stands
         return verdict
+
+    def begin(self) -> None:
+        """Write down that the scenario starts, before its pool is had."""
+        self._ledger().begin(self.planned.scenario, pool=self.planned.pool, at=self._now())
+
+    def called(self) -> AbstractContextManager[None]:
+        """What the scenario itself does lies in here; what its pool is brought up with, before."""
+        return self._ledger().called(self.planned.scenario)
+
+    def traceback(self, text: str) -> None:
+        """Keep where a fault of the harness's own struck."""
+        self._ledger().note("traceback", text, at=self._now())
 
     def unjudged(self) -> list[str]:
         """Claims that have no verdict yet."""
@@ -89,4 +106,5 @@ class Recorder:
 
     def end(self, outcome: str) -> None:
         """Write down how the scenario ended."""
-        self._ledger().end(self.planned.scenario, outcome, pool=self.planned.pool)
+        at = self._now()
+        self._ledger().end(self.planned.scenario, outcome, pool=self.planned.pool, at=at)

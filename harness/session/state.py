@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -13,18 +14,26 @@ from typing import NoReturn
 
 import pytest
 
+from harness.claims.catalogue import load as load_claims
 from harness.clock import ClockStuck, WallClock
 from harness.reach.errors import LabError
-from harness.report.outcome import Summary, exit_status, summarise
+from harness.report import closing
+from harness.report.allure_build import Setting
+from harness.report.allure_writer import executor
+from harness.report.checkpoint import Checkpoint
+from harness.report.known import KnownIssue
+from harness.report.outcome import Summary, summarise
 from harness.report.rundir import RunDirectory, RunInfo, new_run_id
 from harness.session import finish, states
 from harness.session.choice import Choice, choose, refuse_misfit
+from harness.session.evidence import Evidence
 from harness.session.interrupts import Interrupts
 from harness.session.labs import LabChoice
+from harness.session.live import LIVE, Live
 from harness.session.mistake import UserMistake
 from harness.session.plan import Plan
 from harness.session.pools import Pools
-from harness.session.shard import AllureWrites, Refusals, Shard
+from harness.session.shard import Refusals, Shard
 from harness.twin.process import TwinFailed
 
 DEFAULT_INVENTORY = Path("inventory") / "twin.yaml"
@@ -60,17 +69,29 @@ class RunState:
     """The table of claims and where to look, once the run has ended."""
     refusals: Refusals = field(default_factory=Refusals)
     interrupts: Interrupts = field(default_factory=Interrupts)
+    live: Live = field(default_factory=Live)
     saved: str = ""
     """What became of the states that were to be recorded, a sentence."""
     left_behind: str = ""
     """What could not be taken down at the end, a sentence."""
+    known: tuple[KnownIssue, ...] = ()
+    """Failures that somebody owns."""
     not_undone: list[str] = field(default_factory=list)
     """What an interrupted scenario could not undo, a sentence each."""
     _shards: dict[str, Shard] = field(default_factory=dict)
     pools: Pools = field(init=False)
+    evidence: Evidence = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pools = Pools(self.choice_of_lab(), self.shard, self.say)
+        self.evidence = Evidence(
+            self.directory.evidence,
+            self.choice.inventory,
+            self.shard,
+            self.say,
+            self.refusals,
+            self.config.option.evidence,
+        )
+        self.pools = Pools(self.choice_of_lab(), self.shard, self.say, self.evidence)
 
     @property
     def interrupted(self) -> bool:
@@ -105,6 +126,7 @@ class RunState:
                 soak=options.soak,
             )
             refuse_misfit(choice, options.fault, options.attach, options.run_id, options.save_state)
+            known = finish.known_issues(options.known, root) if controls else ()
         except UserMistake as mistake:
             end_with(str(mistake), USER_MISTAKE)
         wall = WallClock()
@@ -122,14 +144,14 @@ class RunState:
             versions={"hil": version("hil")},
             inventory_sha256=choice.sha256,
             fault=", ".join(options.fault),
+            docs=options.docs,
+            executor=executor(os.environ),
         )
         state = RunState(config, root, choice, directory, info, controls, options.plan, wall)
+        state.known = known
         if controls and not options.plan:
             state._see_lab()
             state._make_directory()
-        if not options.plan:
-            # a worker reads its own command line, which does not say it
-            config.option.allure_report_dir = str(directory.allure_results)
         return state
 
     def choice_of_lab(self) -> LabChoice:
@@ -147,11 +169,25 @@ class RunState:
             self.choice.against or {},
             tuple(self.choice.pools),
             self.hand,
+            self.choice.disruption,
+            options.wait,
         )
+
+    def go_live(self) -> None:
+        """Let whoever wants to know where this process stands: see `harness.live`."""
+        told = getattr(self.config, "workerinput", {})
+        driven_by_others = self.controls and bool(getattr(self.config.option, "numprocesses", None))
+        worker = told.get("workerid") or ("controller" if driven_by_others else "main")
+        self.live.relays = bool(told.get(LIVE))
+        self.live.start(self.directory.path, worker, self.pools, controls=self.controls)
+        self.config.add_cleanup(self.live.stop)
 
     def say(self, at: float, text: str) -> None:
         """Progress, for whoever watches: a line on standard error with the lab's time of day."""
         if not self.config.option.progress:
+            return
+        if self.live.relays:
+            self.live.say(at, text)
             return
         manager = self.config.pluginmanager.get_plugin("capturemanager")
         with manager.global_and_fixture_disabled() if manager else nullcontext():
@@ -161,17 +197,19 @@ class RunState:
     def shard(self, pool: str) -> Shard:
         """The part of the ledger that a pool's scenarios write."""
         if pool not in self._shards:
-            name = finish.shard_of(pool, self.hand)
-            self._shards[pool] = Shard(self.directory.path, name, self.refusals)
+            name = closing.shard_of(pool, self.hand)
+            told = Checkpoint(self.directory.allure_results, self._setting()).heard
+            self._shards[pool] = Shard(self.directory.path, name, self.refusals, told)
         return self._shards[pool]
 
-    def watch_allure(self) -> None:
-        """Let a disk that refuses a file of Allure's be told like any other."""
-        import allure_commons
+    def _setting(self) -> Setting:
+        """What Allure's results share, once it is known what is planned."""
+        entries = finish.entries(self.plan, self._hardware())
+        plan = {(entry.scenario, entry.pool): entry for entry in entries}
+        return Setting(self.info, load_claims(), plan, run=self.directory.path)
 
-        writes = AllureWrites(self.directory.allure_results, self.refusals)
-        allure_commons.plugin_manager.register(writes)
-        self.config.add_cleanup(lambda: allure_commons.plugin_manager.unregister(writes))
+    def _hardware(self) -> dict[str, str]:
+        return {pool: self.choice.hardware(pool) for pool in self.choice.pools}
 
     def parting_words(self) -> str:
         """What went wrong with the run itself and stands in no table: sentences, or nothing."""
@@ -216,18 +254,17 @@ class RunState:
 
     def _close(self, pytest_status: int) -> int:
         why = "the run was interrupted" if self.interrupted else self.refusals.sentence
+        finish.note_known(self.directory, self.known, self.info.started)
         view = finish.finish(self.directory, self.plan, why)
         self.summary = summarise(view)
-        of_claims = exit_status(self.summary)
-        if of_claims == 1 and finish.only_the_lab_failed(view):
-            of_claims = LAB_UNFIT
+        of_claims = finish.status_of(view, self.summary)
         status = self._status(pytest_status, of_claims)
         if self.config.option.save_state is not None:
             published = self._publish_states()
             status = self._status(pytest_status, of_claims or (0 if published else LAB_UNFIT))
-        self.words = finish.words_of(self.directory, view, self.summary, self.plan, self.info.kind)
+        self.words = closing.words_of(self.directory, view, self.summary, self.info.kind)
         finish.write_reports(
-            self.directory, self._ended(status), self.summary, self.words, self.root
+            self.directory, self._ended(status), view, self.summary, self.words, self.root
         )
         return status
 
@@ -267,9 +304,13 @@ class RunState:
     def _ledger_plan(self) -> None:
         if self.config.option.progress:
             what = f"{self.plan.counts()} of lab {self.info.lab}"
-            sys.stderr.write(f"run {self.info.run_id}: {what}\n")
-        hardware = {pool: self.choice.hardware(pool) for pool in self.choice.pools}
+            line = f"run {self.info.run_id}: {what}"
+            if not self.live.announce(line):
+                sys.stderr.write(f"{line}\n")
+        hardware = self._hardware()
         finish.write_plan(self.directory, self.plan, hardware)
+        planned = finish.entries(self.plan, hardware)
+        closing.write_ahead(self.directory, self.info, planned)
 
     def _make_directory(self) -> None:
         try:

@@ -11,7 +11,7 @@ import pytest
 
 from harness import cli
 from harness.doctor import examination
-from harness.doctor.examination import Check, State
+from harness.doctor.check import Check, State
 from harness.qemulab import accel, clean
 from harness.qemulab.clean import Finding
 from harness.qemulab.hosttools import COMPILERS, TOOLS
@@ -337,7 +337,7 @@ def test_a_cluster_s_kubeconfig_is_read_and_its_api_asked_only_on_demand(
     kubeconfig.write_text("{}")
     assert ask(lab) == 0
     assert lines(capsys.readouterr().out)["API"] == (
-        "unknown  API: not asked; `hil doctor --try` asks it"
+        "unknown  API: not asked; `hil doctor --try` asks it, `--lane LANE` all that a lane needs"
     )
     assert ask(lab, "--try") == 3
     assert lines(capsys.readouterr().out)["API"].startswith("missing  API: ")

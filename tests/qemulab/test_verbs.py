@@ -216,6 +216,21 @@ def test_a_console_needs_a_terminal_and_its_tail_none(
     assert "no terminal" in capsys.readouterr().err
 
 
+def test_a_guests_console_is_one_by_the_same_interface(
+    start: Start, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lab = start(guests=1)
+    lab.keeper.ready()
+    directory = str(lab.spec.directory)
+    lab.spec.guests[0].log.write_bytes(b"one\r\n\x1b[1mtwo\r\nthree\r\n")
+    assert cli.main(["console", "n1", "--tail", "2", "--attach", directory]) == 0
+    assert capfd.readouterr().out == "two\nthree\n"
+    assert cli.main(["console", "n9", "--seconds", "1", "--attach", directory]) == 2
+    assert "the guests n1: name one of them" in capfd.readouterr().err
+    assert cli.main(["console", "n1", "--seconds", "0.2", "--attach", directory]) == 0
+    assert "attached to the console of n1" in capfd.readouterr().err
+
+
 def test_words_after_two_dashes_are_the_command_and_nobody_elses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

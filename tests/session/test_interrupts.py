@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,16 @@ from harness.clock import WallClock
 from harness.reach.access import client_from_file
 from harness.reach.kube import Kube
 from harness.reach.lease import PoolLease
-from harness.session.interrupts import ANSWER, Interrupts
-from tests.session.conftest import asked
+from harness.session.interrupts import (
+    ANSWER,
+    FORCED,
+    ONCE,
+    SAME,
+    SIGNALS,
+    TWICE,
+    Interrupts,
+)
+from tests.session.conftest import PYTEST, ROOT, TWIN, asked
 
 Run = Callable[..., Any]
 HIL = (sys.executable, "-m", "harness.cli")
@@ -54,7 +63,8 @@ TAIL = """
 @pytest.mark.claims("schematic-consistent")
 def test_last(pool, record):
     note("test_last", pool)
-    record(judge.schematic_consistent(pool.boot_source(), pool.install_image(), pool.subject))
+    booting = pool.booting
+    record(judge.schematic_consistent(booting.source(), booting.installer(), pool.subject))
 """
 WORKERS = ("-n", "2", "--dist", "loadgroup", "--max-worker-restart=0")
 
@@ -211,8 +221,10 @@ def test_ctrl_c_while_an_attached_twin_brings_a_pool_up(
 
 
 def test_sigterm_in_a_scenario_on_an_attached_twin(
-    own: Run, attached: Path, kube: Kube, tmp_path: Path
+    own: Run, hil: Run, attached: Path, kube: Kube, tmp_path: Path
 ) -> None:
+    # whatever an earlier pool's disks took is given back after a while, and headroom is measured
+    assert hil("twin", "advance", "10m", "--dir", attached).status == 0
     kill = scenarios("kill(os.getpid(), signal.SIGTERM)")
     ended = own(kill, "--pool", "plain", "--attach", attached, "--progress")
     assert ended.status == 130, ended.said
@@ -241,22 +253,176 @@ def test_a_pool_that_another_run_holds(
     assert all("held by run-of-somebody" in v["because"] for v in verdicts)
 
 
-def test_the_first_ends_the_second_is_answered_the_third_obeyed(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Puts back what handled the signals before."""
+    numbers = (*SIGNALS, ONCE, TWICE)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_the_first_ends_in_order_the_second_forces(capfd: pytest.CaptureFixture[str]) -> None:
+    times = iter([10.0, 11.0, 12.0])
+    interrupts = Interrupts(lambda: next(times))
+    interrupts.install()
+    with pytest.raises(KeyboardInterrupt, match="SIGTERM"):
+        signal.raise_signal(signal.SIGTERM)
+    assert capfd.readouterr().err == ANSWER.decode()
+    with pytest.raises(KeyboardInterrupt, match="SIGINT"):
+        signal.raise_signal(signal.SIGINT)
+    assert capfd.readouterr().err == FORCED.decode()
+    interrupts.ignore()
+    for number in (*SIGNALS, ONCE, TWICE):
+        signal.raise_signal(number)
+    assert interrupts.arrived == 2
+
+
+@pytest.mark.usefixtures("handlers")
+def test_one_press_that_comes_by_two_ways_counts_once() -> None:
+    """A wrapper passes on what the terminal has sent to everybody."""
+    times = iter([10.0, 10.4, 10.6])
+    interrupts = Interrupts(lambda: next(times))
+    interrupts.install()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+    assert interrupts.arrived == 1
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_worker_that_is_told_has_counted_it_already_or_does_so_now() -> None:
     interrupts = Interrupts()
     interrupts.install()
-    try:
-        with pytest.raises(KeyboardInterrupt, match="SIGTERM"):
-            signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
-        assert capfd.readouterr().err == ANSWER.decode()
-        with pytest.raises(KeyboardInterrupt, match="SIGINT"):
-            signal.raise_signal(signal.SIGINT)
-        interrupts.ignore()
+    signal.raise_signal(ONCE)
+    assert interrupts.arrived == 1
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(TWICE)
+    signal.raise_signal(TWICE)
+    assert interrupts.arrived == 2
+
+
+@pytest.mark.usefixtures("handlers")
+def test_the_end_of_a_connection_is_no_second_press() -> None:
+    """execnet sends SIGINT to its own process when the controller has closed."""
+    ended, sent = threading.Event(), threading.Event()
+    interrupts = Interrupts()
+    interrupts.install()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+    def _terminate_execution() -> None:
+        sent.set()
+        ended.wait(30)
+
+    thread = threading.Thread(target=_terminate_execution)
+    thread.start()
+    try:
+        sent.wait(30)
+        interrupts._last = -10.0
         signal.raise_signal(signal.SIGINT)
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    assert interrupts.arrived == 3
+        ended.set()
+        thread.join()
+    assert interrupts.arrived == 1
+
+
+SLOW = """
+import pathlib
+import pytest
+from harness.clock import WallClock
+from harness.session.pools import Pools
+
+take_down = Pools.release
+
+def note(name, word):
+    with open(name, "a") as file:
+        file.write(word + "\\n")
+
+def slow(self):
+    name = self.held
+    if self._held is not None:
+        note(name, "begun")
+        WallClock().sleep({seconds})
+        note(name, "whole")
+    take_down(self)
+
+Pools.release = slow
+
+@pytest.mark.claims("node-joins")
+def test_first(pool, record):
+    note(f"at-{{pool.name}}", "here")
+    WallClock().sleep(60)
+"""
+TWO = ("--pool", "plain", "--pool", "cloned")
+
+
+def begin_slow(start: Run, folder: Path, seconds: float) -> Any:
+    """Two workers, each in the midst of a scenario whose take-down will last so long."""
+    (folder / "test_own.py").write_text(SLOW.format(seconds=seconds))
+    command = [*PYTEST, "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder)]
+    command += ["-p", "harness.plugin", "test_own.py", "--lab", str(TWIN), *TWO, *WORKERS]
+    run = start([*command, "--out", str(folder / "out"), "--run-id", "own"], cwd=folder)
+    there(folder / "at-plain")
+    there(folder / "at-cloned")
+    return run
+
+
+def there(path: Path) -> None:
+    """Wait for a file."""
+    clock, never = WallClock(), threading.Event()
+    deadline = clock.deadline(90)
+    while not path.exists() and not deadline.expired:
+        clock.back_off(0.02, never)
+    assert path.exists(), path
+
+
+def test_one_press_is_one_whole_take_down_in_each_worker(start: Run, tmp_path: Path) -> None:
+    """Longer than execnet waits before it sends SIGINT to the worker itself."""
+    run = begin_slow(start, tmp_path, 6)
+    run.interrupt(signal.SIGINT, group=True)
+    ended = run.end()
+    assert ended.status == 130, ended.said
+    assert (tmp_path / "plain").read_text() == "begun\nwhole\n"
+    assert (tmp_path / "cloned").read_text() == "begun\nwhole\n"
+    assert ended.err.count(ANSWER.decode()) == 1
+    assert FORCED.decode() not in ended.err
+    gone_ = [r["text"] for r in records(tmp_path / "out" / "own", "note")]
+    assert {"pool plain is gone", "pool cloned is gone"} <= set(gone_)
+
+
+def test_a_second_press_leaves_it_standing(start: Run, tmp_path: Path) -> None:
+    run = begin_slow(start, tmp_path, 60)
+    run.interrupt(signal.SIGINT, group=False)  # the workers hear of it from the controller
+    there(tmp_path / "plain")
+    there(tmp_path / "cloned")
+    WallClock().back_off(SAME, threading.Event())
+    run.interrupt(signal.SIGINT, group=False)
+    ended = run.end()
+    assert ended.status == 130, ended.said
+    assert (tmp_path / "plain").read_text() == "begun\n"
+    assert FORCED.decode() in ended.err
+    left = [r["text"] for r in records(tmp_path / "out" / "own", "note")]
+    assert "pool plain is left standing, as was asked" in left
+
+
+def test_ctrl_c_in_hil_run_takes_each_pool_down_once(start: Run, tmp_path: Path) -> None:
+    command = [*HIL, "run", *TWO, "--claim", "node-joins", "--out", str(tmp_path)]
+    run = start([*command, "--run-id", "cut"])
+    run.hear("asking for pool")
+    run.interrupt(signal.SIGINT, group=True)
+    ended = run.end()
+    assert ended.status == 130, ended.said
+    assert ended.err.count(ANSWER.decode()) == 1
+    notes = [r["text"] for r in records(tmp_path / "cut", "note")]
+    asked_for = [text for text in notes if text.startswith("asking for pool")]
+    assert asked_for
+    for pool in ("plain", "cloned"):
+        ends = [text for text in notes if re.fullmatch(f"pool {pool} (is gone|was not made)", text)]
+        assert len(ends) == sum(f"pool {pool}:" in text for text in asked_for)

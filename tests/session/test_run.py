@@ -62,7 +62,8 @@ def test_allure_says_on_what_each_scenario_ran(parallel: Any, out: Path) -> None
     folder = out / "parallel" / "allure-results"
     results = [json.loads(path.read_text()) for path in folder.glob("*-result.json")]
     wanted = {"name": "substrate", "value": "simulated"}
-    assert len(results) == MANY and all(wanted in one["labels"] for one in results)
+    assert all(wanted in one["labels"] for one in results)
+    assert [one["status"] for one in results if one["status"] != "skipped"] == ["passed"] * MANY
     assert "substrate=simulated\n" in (folder / "environment.properties").read_text()
 
 
@@ -97,7 +98,8 @@ def test_what_waits_for_the_window_comes_last_of_its_pool(out: Path, parallel: A
     assert parallel.status == 0
     planned = [r for r in records(out / "parallel") if r["record"] == "planned"]
     for pool in ("gpu-l40s", "plain"):
-        assert [r["claims"] for r in planned if r["pool"] == pool][-1] == ["uptime"]
+        claims = [r["claims"] for r in planned if r["pool"] == pool]
+        assert claims[-2:] == [["uptime"], ["nothing-left"]]  # which takes the pool down
 
 
 def test_progress_tells_of_each_pool_with_the_labs_time(parallel: Any) -> None:
@@ -144,8 +146,12 @@ def test_no_twin_is_left(parallel: Any, by_pytest: Any, out: Path) -> None:
 
 def test_allure_has_every_scenario_as_passed(parallel: Any, out: Path) -> None:
     found = [json.loads(p.read_text()) for p in (out / "parallel").glob("*/*-result.json")]
-    assert len(found) == MANY
-    assert {result["status"] for result in found} == {"passed"}
+    ran = [one for one in found if one["status"] == "passed"]
+    assert len(ran) == MANY
+    # the others are claims that this lab cannot establish, which is no pass
+    rest = [one for one in found if one not in ran]
+    assert {one["status"] for one in rest} == {"skipped"}
+    assert all(one["fullName"].startswith("claims#") for one in rest)
 
 
 def test_a_run_never_writes_into_anothers_directory(hil: Run, parallel: Any, out: Path) -> None:
@@ -191,6 +197,6 @@ def test_a_broken_claim_is_in_allures_category_of_broken_claims(stuck: Any, out:
         ) if result["status"] != "passed" else "passed"  # fmt: skip
     assert found == {
         "test_workers_join": "Product: claim broken",
-        "test_modules_are_live": "Not known: the answer could not be read",
+        "test_modules_are_live": "Not known: the answer could not be had",
         "test_request_is_kept_as_written": "passed",
     }

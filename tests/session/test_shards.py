@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.report.closing import shard_of
 from harness.report.ledger import Ledger
 from harness.report.rundir import RunDirectory
-from harness.session.finish import finish, shard_of
+from harness.session.finish import finish
 from harness.session.plan import Plan, Planned
 
 PLAN = Plan([Planned("test_a", "mini", ("storage-ok",)), Planned("test_b", "other", ("uptime",))])

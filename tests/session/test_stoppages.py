@@ -117,15 +117,16 @@ def test_a_disk_that_is_full(own: Run, tmp_path: Path, workers: tuple[str, ...])
 
 
 def test_reports_that_cannot_be_written(own: Run, tmp_path: Path) -> None:
-    block = "    os.mkdir('out/own/.ledger.jsonl.draft')\n"
+    block = "    os.mkdir('out/own/ledger.jsonl')\n"
     run = own(HEAD + block, "--pool", "plain")
-    run.assert_sentence(3, "hil: cannot write ", "ledger.jsonl.draft: Is a directory")
+    run.assert_sentence(3, "hil: cannot write ", "ledger.jsonl", "Is a directory")
 
 
 def test_allures_files_that_cannot_be_written(own: Run, tmp_path: Path) -> None:
     block = "    os.rename('out/own/allure-results', 'out/own/moved')\n"
+    block += "    open('out/own/allure-results', 'w').close()\n"
     run = own(HEAD + block, "--pool", "plain")
-    run.assert_sentence(3, "hil: cannot write ", "allure-results", "No such file or directory")
+    run.assert_sentence(3, "hil: cannot write ", "allure-results", "File exists")
 
 
 def test_a_table_of_letters_that_the_terminal_lacks(hil: Run, tmp_path: Path) -> None:

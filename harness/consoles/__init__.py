@@ -1,0 +1,1 @@
+"""`hil console`: a machine's serial console, for a person or for a script."""

@@ -1,0 +1,1 @@
+"""A run while it goes on: what its processes write of themselves, and who reads it."""
