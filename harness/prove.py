@@ -37,7 +37,7 @@ Cell = tuple[str, str]
 
 NOTHING = "no fault"
 LANES: Mapping[frozenset[str], str] = {
-    frozenset(): "",
+    frozenset(): "quick",
     frozenset({"soak"}): "soak",
     frozenset({"disruption"}): "storage",
     frozenset({"platform"}): "clones",
@@ -196,7 +196,8 @@ def extent_of(fault: Fault) -> Extent:
     tried on two. One that shows when machines break, or in the platform's catalogue, is tried where
     they may be broken, or it may be edited.
     """
-    needs = {need for one in fault.breaks for need in load_claims()[one].needs}
+    shown_by = fault.breaks or fault.blinds
+    needs = {need for one in shown_by for need in load_claims()[one].needs}
     if "disruption" in needs:
         return Extent(ROUGH, soak="soak" in needs, platform="soak" in needs)
     if "platform" in needs:

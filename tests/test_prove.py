@@ -108,7 +108,7 @@ def test_a_soak_is_asked_of_trials_that_have_one() -> None:
 @pytest.mark.parametrize("one", FAULTS.values(), ids=lambda one: one.id)
 def test_a_small_trial_has_a_pool_of_the_fault_and_one_beside_it(one: Fault) -> None:
     extent = extent_of(one)
-    needs = {need for claim in one.breaks for need in load_claims()[claim].needs}
+    needs = {need for claim in one.breaks or one.blinds for need in load_claims()[claim].needs}
     if extent.disruption or extent.platform:
         rough = extent.disruption
         assert extent.pools == (("plain",) if rough else ("cloned",))

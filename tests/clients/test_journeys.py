@@ -50,7 +50,15 @@ DISKS = frozenset({"disk-source", "disk-phases"})
 INSIDE = frozenset({"disk-shape", "addons-up"})
 SCRATCH = frozenset({"os-image-refused", "spec-applied"})
 PLATFORM = CHART | RENDERED | STORAGE | DISKS | SCRATCH
-CLAIMS = GUEST | WORKERS | PLATFORM | INSIDE | {"node-joins", "passthrough"}
+BOOTED = frozenset({"apid-serves", "uptime"})
+CLAIMS = (
+    GUEST
+    | WORKERS
+    | PLATFORM
+    | INSIDE
+    | BOOTED
+    | {"image-fits", "node-joins", "nothing-left", "passthrough"}
+)
 UNADVERTISED = frozenset({"cdi-spec", "gpu-advertised", "host-driver-accepted"})
 # An editor: takes the card's entry out of the list of devices that guests may be given.
 FORBID = f"""
@@ -136,13 +144,15 @@ def left_standing(lab: Kubectl) -> None:
 
 
 MODULES_GONE = {
-    "broken": UNADVERTISED | {"render-modules", "modules-live", "driver-sees-gpu"},
+    # the image's services wait for a driver that is never loaded, and the boot is given up for it
+    "broken": UNADVERTISED
+    | {"render-modules", "modules-live", "driver-sees-gpu", "image-fits", "uptime"},
     "unknown": GUEST - UNADVERTISED - {"modules-live", "driver-sees-gpu"}
     | {"render-module-order", "render-module-params"},
     "holds": WORKERS
     | INSIDE
     | (PLATFORM - {"render-modules", "render-module-order", "render-module-params"})
-    | {"node-joins", "passthrough"},
+    | {"apid-serves", "node-joins", "nothing-left", "passthrough"},
 }
 
 
@@ -188,7 +198,11 @@ def test_another_schematic_before_the_first_boot(lab: Kubectl, tmp_path: Path) -
         "broken": UNADVERTISED | {"modules-live"},
         # that image has no driver, and no nvidia-smi
         "unknown": GUEST - UNADVERTISED - {"modules-live"},
-        "holds": PLATFORM | WORKERS | INSIDE | {"node-joins", "passthrough"},
+        "holds": PLATFORM
+        | WORKERS
+        | INSIDE
+        | BOOTED
+        | {"image-fits", "node-joins", "nothing-left", "passthrough"},
     }
     left_standing(lab)
 
@@ -204,7 +218,8 @@ def test_a_card_taken_out_of_the_kubevirt_cr(lab: Kubectl, tmp_path: Path) -> No
     ask_for_pool(lab)
     assert driven(lab, tmp_path / "out") == {
         "broken": frozenset({"node-joins", "passthrough"}),
-        "unknown": GUEST | WORKERS | INSIDE,
-        "holds": PLATFORM,
+        "unknown": GUEST | WORKERS | INSIDE | BOOTED,
+        # the control plane's half of apid-serves was seen
+        "holds": PLATFORM | {"apid-serves", "image-fits", "nothing-left"},
     }
     left_standing(lab)

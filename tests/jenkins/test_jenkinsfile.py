@@ -26,7 +26,11 @@ def scripts(text: str) -> list[str]:
 def commands(name: str) -> list[list[str]]:
     """Calls of a program, each with values for the parameters that it is given."""
     lines = [line.strip() for script in scripts(TEXT) for line in script.splitlines()]
-    calls = [line.replace('"$@"', "") for line in lines if line.startswith(name)]
+    calls = [
+        line.replace('"$@"', "build-1" if " signoff " in line else "--claim uptime")
+        for line in lines
+        if line.startswith(name)
+    ]
     filled = [re.sub(r"\$(\w+)", lambda m: VALUES.get(m[1], "1"), line) for line in calls]
     return [shlex.split(line) for line in filled]
 
