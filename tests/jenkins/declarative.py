@@ -2,7 +2,8 @@
 
 The controller's own validator needs a controller; a linter of Groovy passes a section that is
 misspelt. The sections and steps are those of the pipeline syntax reference and of the plugins that
-docs/jenkins.md names. Names are checked, not types. What is inside `script` is Groovy, and is not.
+docs/jenkins.md names. Names are checked, not types. Inside `script` is Groovy:
+there only the arguments of steps that are known are checked.
 """
 
 from __future__ import annotations
@@ -152,7 +153,9 @@ def _steps(block: Block) -> Iterator[str]:
             yield f"line {one.line}: no such step: {one.name}"
             continue
         yield from _arguments(one)
-        if one.name != "script" and one.inner is not None:
+        if one.name == "script":
+            yield from (told for step in STEPS for it in one.find(step) for told in _arguments(it))
+        elif one.inner is not None:
             yield from _steps(one)
 
 
