@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from harness.twin.world import nvidia
 from harness.twin.world.images import BOOT_MODULES, Image, ModuleFile
+from harness.twin.world.meminfo import meminfo
 from harness.twin.world.memory import Memory
 from harness.twin.world.nvidia import Card
 
@@ -236,9 +237,8 @@ class Kernel:
         return f"{self.uptime:.2f} {self.uptime * _CPUS * 0.93:.2f}\n"
 
     def proc_meminfo(self) -> str:
-        """/proc/meminfo, the lines that tell page cache from pressure (uptime_and_diagnosis 3)."""
-        rows = self.memory.at(self.uptime).rows()
-        return "".join(f"{f'{name}:':<16}{value:>8} kB\n" for name, value in rows)
+        """/proc/meminfo."""
+        return meminfo(self.memory.at(self.uptime))
 
     def version(self) -> str:
         """The kernel's version banner, as /proc/version and the first line of a boot have it."""

@@ -9,7 +9,6 @@ uptime_and_diagnosis section 3).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 TOTAL = 16_384_000
@@ -48,14 +47,6 @@ class Levels:
     available: int
     buffers: int
     cached: int
-
-    def rows(self) -> Iterator[tuple[str, int]]:
-        """The lines of /proc/meminfo."""
-        yield "MemTotal", self.total
-        yield "MemFree", self.free
-        yield "MemAvailable", self.available
-        yield "Buffers", self.buffers
-        yield "Cached", self.cached
 
 
 @dataclass(slots=True)
