@@ -91,7 +91,8 @@ def _card(block: list[str]) -> CardFabric | None:
     bus = block[0].removeprefix("GPU ")
     section = list(_under(block, "Fabric"))
     state, status = _value(section, "State"), _value(section, "Status")
-    if section and not state:
+    # a state on the very last line may be cut itself: "N" of "N/A"
+    if section and (not state or (section[-1] is block[-1] and _value(section[-1:], "State"))):
         return None
     if not section and not any(line.strip().startswith(_LAST) for line in block):
         return None

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.facts.fabric import CardFabric, FabricStates, read_fabric
@@ -145,6 +145,7 @@ def test_any_text_is_states_failed_or_unread(
 
 
 @given(st.integers(0, len(ONE)))
+@example(at=ONE.index("N/A", ONE.index("Fabric")) + 1)
 def test_a_cut_text_never_tells_of_an_absent_section(at: int) -> None:
     found = read(ONE[:at])
     if isinstance(found, FabricStates):
