@@ -10,13 +10,20 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import urllib3
+
 from harness.clock import Clock, HttpTimeSource, Moment, VirtualClock, WallClock
 from harness.inventory.models import Lab
 from harness.inventory.naming import cluster_name
 from harness.inventory.secrets import SecretUnavailableError
-from harness.reach.access import client_from_files, client_from_text, client_in_cluster
+from harness.reach.access import (
+    client_from_files,
+    client_from_text,
+    client_in_cluster,
+    transport_error,
+)
 from harness.reach.courtesy import courtesy_to
-from harness.reach.errors import KubeconfigMissing, LabError, Unreachable
+from harness.reach.errors import ApiRefused, KubeconfigMissing, LabError, Unreachable
 from harness.reach.kube import Kube
 from harness.reach.watch import Observatory
 
@@ -28,6 +35,8 @@ if TYPE_CHECKING:
 ADMIN_KEY = "super-admin.conf"
 """Key of the tenant's admin Secret that holds the kubeconfig with the external address
 (objects.md section 4)."""
+TWIN_PLATFORM = b"hil/twin"
+"""What a twin says at /version for its platform, and no real API server does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +169,7 @@ def connect(lab: Lab, way: Reachable, run_id: str) -> ConnectedLab:
     management = _kube("management", client, clock, named)
     connected = ConnectedLab(lab, clock, management, Observatory(clock), run_id, _time=time)
     try:
+        _refuse_a_twin(connected)
         _see_tenant(connected)
     except LabError:
         connected.close()
@@ -181,6 +191,29 @@ def _kube(name: str, client: ApiClient, clock: Clock, named: int | None) -> Kube
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     courtesy = courtesy_to(client.configuration.host, named, clock, shares=workers)
     return Kube(name, client, clock, courtesy=courtesy)
+
+
+def _refuse_a_twin(lab: ConnectedLab) -> None:
+    """A twin behind an inventory that calls it a cluster would sign releases."""
+    if lab.inventory.kind != "cluster":
+        return
+    kube = lab.management
+    try:
+        answer = kube.stream("/version", {}, read_timeout=kube.timeouts.read, verb="get")
+    except ApiRefused:
+        return  # a twin refuses it to nobody
+    try:
+        body = answer.read(65536)
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        raise transport_error(error, f"ask {kube.url} what it is") from error
+    finally:
+        answer.close()
+    if TWIN_PLATFORM in body:
+        raise LabError(
+            f"take lab {lab.inventory.name} for a cluster of real machines",
+            f"a simulated one at {kube.url}",
+            "write `kind: twin` into the inventory, or correct its kubeconfig",
+        )
 
 
 def _see_tenant(lab: ConnectedLab) -> None:

@@ -69,28 +69,35 @@ class Finding:
 
 
 def find(lab: ConnectedLab) -> Finding:
-    """Everything that runs left on both clusters. Raises LabError where they cannot be reached."""
+    """Everything that runs left on both clusters. Raises LabError where they cannot be reached,
+    and where Leases may not be listed: without them nothing can be told dead.
+    """
     found, place = Finding(), lab.inventory.tenant
-    for lease in _listed(found, lab.management, API, KIND, place.namespace, _OURS):
+    pools = _listed(found, lab.management, *POOLS, place.namespace, "")
+    claims = _listed(found, lab.management, "v1", CLAIM, place.namespace, _OURS)
+    in_tenant = list(_in_tenant(found, lab))
+    # after all else: a run has its Lease before it makes anything. Refused, nothing is dead
+    for lease in lab.management.list(API, KIND, place.namespace, labels=_OURS):
         state = lease_state(lease)
         found.leases[state.name] = state
         noted = text_at(mapped(lease, "metadata", "annotations"), RUN)
         found.runs[state.name] = state.holder or noted
-    for asked in _listed(found, lab.management, *POOLS, place.namespace, ""):
-        if _is_ours(asked):
-            pool = _pool_of(asked, lab)
-            found.leftovers.append(_of(found, lab, lab.management, *POOLS, asked, pool))
-    for claim in _listed(found, lab.management, "v1", CLAIM, place.namespace, _OURS):
+    for asked in filter(_is_ours, pools):
+        pool = _pool_of(asked, lab)
+        found.leftovers.append(_of(found, lab, lab.management, *POOLS, asked, pool))
+    for claim in claims:
         pool = name_of(claim).removeprefix(f"hil-scratch-{place.cluster}-")
         found.leftovers.append(_of(found, lab, lab.management, "v1", CLAIM, claim, pool))
     found.leftovers += _volumes(found, lab)
-    found.leftovers += _of_tenant(found, lab)
+    found.leftovers += [_of(found, lab, lab.tenant, "v1", *one) for one in in_tenant]
     found.leftovers += _of_leases(found, lab)
     return found
 
 
-def _of_tenant(found: Finding, lab: ConnectedLab) -> Iterator[Leftover]:
-    """Probes and shells of ours, and the namespaces that were made for them."""
+def _in_tenant(found: Finding, lab: ConnectedLab) -> Iterator[tuple[str, Obj, str, str]]:
+    """Probes and shells of ours, in the namespaces that were made for them: kind, object, pool
+    and run.
+    """
     tenant = lab.tenant
     for namespace in _listed(found, tenant, "v1", "Namespace", "", _OURS):
         space = name_of(namespace)
@@ -99,7 +106,7 @@ def _of_tenant(found: Finding, lab: ConnectedLab) -> Iterator[Leftover]:
                 labels = mapped(one, "metadata", "labels")
                 pool = next((text_at(labels, key) for key in _MADE_FOR if key in labels), "")
                 run = text_at(labels, SHELL_RUN)
-                yield _of(found, lab, tenant, "v1", kind, one, pool, run)
+                yield kind, one, pool, run
 
 
 def _of_leases(found: Finding, lab: ConnectedLab) -> Iterator[Leftover]:

@@ -30,6 +30,8 @@ NEEDS_CARDS = ("node-joins", "passthrough")
 OURS = "the harness failed: "
 """How the reason begins where a bug of the harness left a claim unknown: never the lab's."""
 
+_NO_CARD = re.compile(r"\bInsufficient [^\s,/]+/")
+"""As kube-scheduler says that nodes lack an extended resource, whose name has a domain."""
 _NO_WORKER = re.compile(r"\bworkers? joined\b|\bno disk yet\b")
 
 
@@ -53,12 +55,20 @@ class Environment:
         if finding.outcome.value == "broken":
             if claim in OF_THE_LAB and lost:
                 return finding.because
-            return taken if claim in NEEDS_CARDS else ""
+            return taken if claim in NEEDS_CARDS and _for_want(finding.because) else ""
         if finding.outcome.value != "unknown" or finding.because.startswith(OURS):
             return ""
         if lost:
             return finding.because
         return (taken if _NO_WORKER.search(finding.because) else "") or self.host_lost.get(pool, "")
+
+
+def _for_want(because: str) -> bool:
+    """Whether all that a reason tells of workers is that the scheduler found no card for them: a
+    worker that got one and stands elsewhere is the product's.
+    """
+    stuck = because.split(" got to ")[1:] or [because]
+    return all(map(_NO_CARD.search, stuck)) and " became Ready " not in because
 
 
 def environment_of(view: LedgerView) -> Environment:

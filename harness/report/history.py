@@ -167,7 +167,8 @@ def _ending(run: Run) -> Ending:
         return Ending.CUT
     failing = [row for row in run.summary.rows if row.outcome in FAILING]
     product = [row for row in failing if not row.environment]
-    if run.info.exit == LAB_UNFIT or (failing and not product):
+    broken = any(row.outcome is Standing.BROKEN and not row.is_known for row in product)
+    if (run.info.exit == LAB_UNFIT and not broken) or (failing and not product):
         return Ending.LAB
     if not failing:
         return Ending.CLEAN if run.info.exit == 0 else Ending.PRODUCT

@@ -22,6 +22,12 @@ from harness.report.outcome import Row, Standing, Summary
 
 SCHEMA = "hil.known-issues/1"
 _NEEDED = ("claim", "signature", "owner", "link", "expires")
+_UNLIKE = (
+    "kubelet 1.34 posts no status",
+    "VMI m-0: 2 of 3 cards (10de:26b9) are missing; expected 3",
+    "the node rebooted after 4210 s",
+)
+"""Reasons without a word in common: a signature that fits them all tells no failure apart."""
 _ALLOWED = (*_NEEDED, "pool", "hardware", "note")
 
 
@@ -90,6 +96,10 @@ def load(path: Path, claims: Collection[str]) -> tuple[KnownIssue, ...]:
     except yaml.YAMLError as wrong:
         said = " ".join(str(wrong).split())
         raise KnownIssuesError(f"{path}: no YAML: {said}") from wrong
+    except ValueError as wrong:  # a day that the calendar lacks
+        raise KnownIssuesError(f"{path}: {wrong}; a day is written as 2027-01-31") from wrong
+    except RecursionError as wrong:
+        raise KnownIssuesError(f"{path}: lists or mappings nested too deep to read") from wrong
     if not isinstance(told, dict) or told.get("schema") != SCHEMA:
         raise KnownIssuesError(f"{path}: a mapping with schema: {SCHEMA} was expected")
     entries = told.get("issues")
@@ -161,7 +171,8 @@ def _bad_pattern(text: str) -> list[str]:
         pattern = re.compile(text)
     except re.error as wrong:
         return [f"signature: no regular expression: {wrong}"]
-    return ["signature: it fits every reason"] if pattern.search("") else []
+    fits = pattern.search("") or all(map(pattern.search, _UNLIKE))
+    return ["signature: it fits every reason"] if fits else []
 
 
 def _day(given: object) -> date | None:

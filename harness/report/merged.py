@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.report.identity import Seen, identity, pci_ids, pool_of
 from harness.report.ledger import LedgerView, read
-from harness.report.outcome import Row, Standing, Summary, summarise
+from harness.report.outcome import FAILING, Row, Standing, Summary, summarise
 from harness.report.policy import Requirement
 from harness.report.records import DESELECTED, KILLED, Record
 from harness.report.rundir import RunInfo, read_run
@@ -82,15 +82,15 @@ def read_evidence(folders: Iterable[Path]) -> tuple[Run, ...]:
     return tuple(sorted(runs.values(), key=lambda run: (run.ended, run.id)))
 
 
-def _twin_key(run: Run) -> tuple[str, str]:
-    """A copy of a run is the same run."""
-    return run.id, run.view.sha256
+def _twin_key(run: Run) -> tuple[str, str, str]:
+    """A copy of a run is the same run; one that says something else of itself is none."""
+    return run.id, run.view.sha256, repr(run.info)
 
 
 def read_one(folder: Path) -> Run:
     """The run in a folder. LedgerError where it cannot be read."""
     view, info = read(folder), read_run(folder / "run.json")
-    return evidence(folder, info, view, signed_sha256=_signed(folder / "signoff.json"))
+    return evidence(folder, info, view, signed_sha256=signed_sha256(folder / "signoff.json"))
 
 
 def evidence(folder: Path, info: RunInfo, view: LedgerView, *, signed_sha256: str = "") -> Run:
@@ -120,7 +120,7 @@ def _by_key(summary: Summary) -> dict[tuple[str, str], tuple[Row, ...]]:
     return found
 
 
-def _signed(path: Path) -> str:
+def signed_sha256(path: Path) -> str:
     """The ledger's digest in a run's own sign-off; "" where there is none that can be read."""
     try:
         data: Any = json.loads(path.read_bytes())
@@ -216,10 +216,20 @@ def _flaws(info: RunInfo, view: LedgerView, summary: Summary) -> Iterator[str]:
         yield f"{absent} of its {summary.planned} planned scenarios are missing"
     if view.merged and info.ended is None:
         yield "no end of it is recorded"
-    if info.exit in (INTERRUPTED, HARNESS_ERROR):
+    if info.exit in (INTERRUPTED, HARNESS_ERROR) or _exit_unexplained(info, summary):
         yield f"it ended with exit status {info.exit}"
+    for end in view.of("end"):
+        if end.text("outcome").startswith("error in "):
+            yield f"{end.text('scenario')} on {end.text('pool')} ended as {end.text('outcome')}"
     if any(note.text("kind") == DESELECTED for note in view.of("note")):
         yield "options of pytest's took scenarios out of it"
+
+
+def _exit_unexplained(info: RunInfo, summary: Summary) -> bool:
+    """Whether a run failed though nothing that it says of claims does: a pool that would not go, a
+    report that could not be written.
+    """
+    return bool(info.exit) and not any(row.outcome in FAILING for row in summary.rows)
 
 
 def _own_values(view: LedgerView) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from harness.report.policy import NO_CARD, Choice, Policy, PolicyFile, chosen, r
 from harness.report.substrate import Substrate
 
 Steps = tuple[str | int, ...]
+_DEEP = "lists or mappings nested too deep to read, or within themselves"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -134,10 +135,19 @@ def _parsed(
         says = f"no YAML: {getattr(error, 'problem', None) or error}"
         problems.append(Problem(str(path), mark.line + 1 if mark else 0, "", says))
         return None
-    twice = list(_walk(node, (), lines))
+    except (ValueError, RecursionError) as error:
+        says = f"no YAML: {error}" if isinstance(error, ValueError) else _DEEP
+        problems.append(Problem(str(path), 0, "", says))
+        return None
+    try:
+        twice = list(_walk(node, (), lines))
+        text = _json(data)
+    except (ValueError, RecursionError):
+        problems.append(Problem(str(path), 0, "", _DEEP))
+        return None
     problems += [_problem(path, lines, place, "stands here twice") for place in twice]
     try:
-        return PolicyFile.model_validate_json(_json(data), by_alias=True, by_name=False)
+        return PolicyFile.model_validate_json(text, by_alias=True, by_name=False)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             place = _within(detail["loc"], lines)

@@ -18,6 +18,7 @@ from pathlib import Path
 from harness.report import allure_history, closing
 from harness.report.kept import Mistake, folder
 from harness.report.ledger import LedgerView, read
+from harness.report.merged import signed_sha256
 from harness.report.outcome import summarise
 from harness.report.records import LedgerError
 from harness.report.rundir import RunDirectory, RunInfo, read_run
@@ -30,6 +31,7 @@ FEW = 4
 """Runs below which it is not worth to start processes."""
 BEFORE_PLAN = "it was killed before anything was planned; there is nothing to report"
 KILLED = "the run was killed"
+CHANGED = "its ledger is not the one that its own sign-off was made of"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,10 @@ def _joined(directory: RunDirectory, info: RunInfo) -> LedgerView:
     """The ledger as it was joined at the run's end, or joined now."""
     if directory.ledger.exists():
         view = read(directory.path)
+        if view.merged and signed_sha256(directory.signoff_json) not in ("", view.sha256):
+            raise LedgerError(
+                f"run {info.run_id}: {CHANGED}; put {directory.ledger.name} back as it was"
+            )
         if view.merged or not directory.shards.is_dir():
             return view
     if not any(directory.shards.glob("*.jsonl")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -256,6 +257,9 @@ def _obstacles(policy: Policy, runs: Sequence[Run], subject: str, now: float) ->
             if named
             else "no run records which release it tested"
         )
+    for name, number in Counter(run.id for run in runs).items():
+        if number > 1:
+            yield f"{name}: {number} different runs have this name, and what they say is mixed up"
     for run in runs:
         of_another = _of_another(run, subject) if subject else ()
         for why in (*run.flaws, *of_another, *_stale(policy, run, now)):

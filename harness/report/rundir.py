@@ -17,6 +17,8 @@ from harness.report.ledger import LEDGER, SHARDS
 from harness.report.records import LedgerError
 
 RUN_SCHEMA = "hil.run/1"
+_END_OF_TIME = 253402300800.0
+"""Epoch seconds of the year 10000, which no date can be written of."""
 
 
 def new_run_id(at: float, lab: str, *, suffix: str = "") -> str:
@@ -137,7 +139,25 @@ def read_run(path: Path) -> RunInfo:
     if not isinstance(data, dict) or data.get("schema") != RUN_SCHEMA:
         raise LedgerError(f"reading {path}: its schema is not {RUN_SCHEMA!r}")
     names = {item.name for item in dataclasses.fields(RunInfo)}
+    wrong = [key for key, value in data.items() if key in names and not _fits(key, value)]
+    if wrong:
+        key = wrong[0]
+        raise LedgerError(f"reading {path}: {key} is {data[key]!r}, which no run writes there")
     try:
         return RunInfo(**{key: value for key, value in data.items() if key in names})
     except TypeError as error:
         raise LedgerError(f"reading {path}: {error}") from error
+
+
+def _fits(key: str, value: object) -> bool:
+    """Whether a field of ``run.json`` has the form that a run gives it."""
+    if key in ("started", "ended"):
+        if value is None:
+            return key == "ended"
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number and 0 <= float(str(value)) < _END_OF_TIME
+    if key == "exit":
+        return value is None or type(value) is int
+    if key == "versions":
+        return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+    return isinstance(value, dict if key == "executor" else str)

@@ -60,6 +60,7 @@ def sign(asked: Asked, *, now: float | None = None) -> int:
         policy = policy_file.load(policy_file.find(asked.policy, POLICIES), load_claims())
         waived = waivers(asked.waive, policy)
         folders = [kept.folder(run, asked.kept) for run in asked.runs]
+        _refuse_a_run(_folder_of(asked, policy))
         runs = read_evidence(folders)
         at = WallClock().now() if now is None else now
         decision = decide(policy, runs, now=at, subject=asked.subject, waived=waived)
@@ -110,8 +111,17 @@ def _fail(says: str, status: int) -> int:
     return status
 
 
+def _folder_of(asked: Asked, policy: Policy) -> Path:
+    return asked.out or asked.kept / f"release-{policy.name}"
+
+
+def _refuse_a_run(folder: Path) -> None:
+    if kept.holds_a_run(folder):
+        raise Mistake(f"--out {folder}: that is a run's own folder; a sign-off goes elsewhere")
+
+
 def _write(shown: Mapping[str, Any], asked: Asked, policy: Policy) -> dict[str, Path]:
-    folder = asked.out or asked.kept / f"release-{policy.name}"
+    folder = _folder_of(asked, policy)
     html = page(shown, [templates_of(ROOT)], TEMPLATE)
     written = {
         "page": write_bytes(folder / "release.html", html.encode("utf-8")),

@@ -53,6 +53,16 @@ def test_an_inventory_that_does_not_say_how(tmp_path: Path, inventory: dict[str,
         reachable(loaded(tmp_path, inventory))
 
 
+def test_a_twin_is_not_taken_for_a_cluster(
+    tmp_path: Path, inventory: dict[str, Any], twin: TwinProcess
+) -> None:
+    inventory |= {"kind": "cluster", "clock": "real"}
+    place = {"kubeconfig": str(twin.endpoint.kubeconfig), "context": "management"}
+    lab = loaded(tmp_path, inventory | {"management": place})
+    with pytest.raises(LabError, match="kind: twin"):
+        connect(lab, way(twin), "r")
+
+
 def test_a_kubeconfig_that_is_not_there(tmp_path: Path, inventory: dict[str, Any]) -> None:
     inventory |= {"kind": "cluster", "clock": "real"}
     inventory["management"] = {"kubeconfig": {"env": "HIL_NO_SUCH"}, "context": "c"}
@@ -95,7 +105,8 @@ def test_paths_in_a_named_kubeconfig_count_from_it(
     (tmp_path / "config").write_text(yaml.safe_dump(config))
     named = {"kubeconfig": str(tmp_path / "config"), "context": "management"}
     found = real(tmp_path, inventory, named)
-    connect(found, reachable(found), "run").close()
+    with pytest.raises(LabError, match="kind: twin"):  # it was reached, and says what it is
+        connect(found, reachable(found), "run")
 
 
 def test_a_run_outside_of_any_pod(

@@ -12,7 +12,10 @@ from harness.bringup.ownership import MANAGED, OWNER_LABELS
 from harness.bringup.probes import NAMESPACE, PROBE_OF
 from harness.bringup.scratch_pools import TRIAL_OF
 from harness.inventory.manifest import kubernetes_nodes
+from harness.reach.errors import Refused
+from harness.reach.kube import Kube
 from harness.reach.lease import PoolLease, lease_state
+from harness.reach.nodeshell import RUN as SHELL_RUN
 from harness.twin.process import TwinProcess
 from tests.cleaning.conftest import ROOT
 
@@ -134,6 +137,56 @@ def test_what_was_broken_off_is_begun_again(lab: ConnectedLab, hil: Any) -> None
     lab.clock.sleep(11)
     status, said = hil("--remove")
     assert status == 0, said
+    assert there(lab) == []
+
+
+def shell(lab: ConnectedLab, run: str) -> None:
+    labels = {**MANAGED, SHELL_RUN: run}
+    box = {"containers": [{"name": "c", "image": "docker.io/library/busybox:1.37.0"}]}
+    pod = {"name": "shell", "namespace": NAMESPACE, "labels": labels}
+    lab.tenant.create({"apiVersion": "v1", "kind": "Pod", "metadata": pod, "spec": box})
+
+
+def test_without_sight_of_leases_nothing_is_dead(
+    lab: ConnectedLab, hil: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(lab, run="alive", duration=90000)
+    shell(lab, "alive")
+    listed = Kube.list
+
+    def refused(self: Kube, api: str, kind: str, *rest: Any, **more: Any) -> Any:
+        if kind == "Lease":
+            raise Refused(403, "Forbidden", "leases is forbidden")
+        return listed(self, api, kind, *rest, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Kube, "list", refused)
+        status, said = hil("--remove")
+    assert status == 3
+    assert "removed" not in said
+    assert there(lab) == [*EVERYTHING, "shell"]
+    assert hil("--remove", "--run", "alive")[0] == 0
+
+
+def test_a_run_that_begins_while_it_is_looked_keeps_what_it_made(
+    lab: ConnectedLab, hil: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(lab, run="dead", duration=10)
+    late = PoolLease(lab.management, "tenant-hil", "hil-pool-lab-cloned", duration=90000)
+    listed = Kube.list
+
+    def slowly(self: Kube, api: str, kind: str, *rest: Any, **more: Any) -> Any:
+        if kind == "Pod" and not late.holder:
+            late.acquire("late", lab.clock)
+            shell(lab, "late")
+        return listed(self, api, kind, *rest, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Kube, "list", slowly)
+        status, said = hil("--remove")
+    assert status == 0, said
+    assert there(lab) == ["shell"]
+    assert hil("--remove", "--run", "late")[0] == 0
     assert there(lab) == []
 
 

@@ -42,9 +42,11 @@ def status(view: LedgerView) -> int:
 LOST: Said = ("uptime", Outcome.UNKNOWN, "tried to ask, saw nothing: look", NO_LAB)
 WELL: Said = ("modules-live", Outcome.HOLDS, "all Live", "passed")
 TAKEN = ((CARDS_TAKEN, "0 of 4 cards free, 1 needed; taken by tenant-root/trainer"),)
+UNPLACED = "0/3 nodes are available: 1 Insufficient memory, 2 Insufficient nvidia.com/L40S."
+STUCK = f"m-0 got to VM made in 1740 s, stuck on Pod p: phase Pending; Unschedulable: {UNPLACED}"
 NO_CARD: tuple[Said, ...] = (
-    ("node-joins", Outcome.BROKEN, "0 of 1 workers joined", "failed"),
-    ("passthrough", Outcome.BROKEN, "no launcher runs", "failed"),
+    ("node-joins", Outcome.BROKEN, f"0 of 1 Ready within 1740 s: {STUCK}", "failed"),
+    ("passthrough", Outcome.BROKEN, f"no host has nvidia.com/L40S left: {UNPLACED}", "failed"),
     ("uptime", Outcome.UNKNOWN, "no worker joined: m stands at Pod p", "failed"),
 )
 AWAY = ((HOST_LOST, "host hv-1, on which pool gpu ran, is not Ready: NodeStatusUnknown"),)
@@ -67,6 +69,29 @@ def test_cards_that_others_have_are_the_labs(tmp_path: Path) -> None:
 
 def test_without_the_note_they_are_the_products(tmp_path: Path) -> None:
     assert status(run(tmp_path, *NO_CARD)) == 1
+
+
+@pytest.mark.parametrize(
+    ("claim", "because"),
+    [
+        ("node-joins", "0 of 1 Ready within 1740 s: m-0 got to VM made in 9 s, stuck on Pod p: x"),
+        (
+            "node-joins",
+            f"0 of 2 Ready within 1740 s: {STUCK}; m-1 got to guest running in 1740 s, stuck on "
+            "Machine m-1: no bootstrap data",
+        ),
+        ("node-joins", f"0 of 2 Ready within 9 s: {STUCK}; m-1 became Ready after 1800 s"),
+        ("node-joins", "0 of 1 Ready within 9 s, no other worker exists"),
+        ("passthrough", "the guest has 10de:2bb5 and not 10de:26b9"),
+    ],
+)
+def test_that_others_have_cards_excuses_only_the_want_of_them(
+    tmp_path: Path, claim: str, because: str
+) -> None:
+    view = run(tmp_path, *NO_CARD, (claim, Outcome.BROKEN, because, "failed"), notes=TAKEN)
+    assert status(view) == 1
+    row = summarise(view).row(claim, "gpu")
+    assert row is not None and not row.environment
 
 
 def test_a_host_that_went_away_leaves_claims_unknown(tmp_path: Path) -> None:

@@ -160,7 +160,10 @@ def test_policies_that_include_each_other_come_to_an_end(tmp_path: Path) -> None
     assert {one.policy for one in found.requirements} == {"mine", "other"}
 
 
-@pytest.mark.parametrize("text", ["", "[]", "needs: {", "a: 1\na: 2\n", "\x00", "- x\n"])
+DIRE = ("maxAge: 2027-02-30\n", "[" * 5000, "&a [*a]\n", "needs: &x [*x]\n")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "needs: {", "a: 1\na: 2\n", "\x00", "- x\n", *DIRE])
 def test_whatever_a_file_holds_is_told_and_no_more(tmp_path: Path, text: str) -> None:
     assert mistakes(tmp_path, text)
 

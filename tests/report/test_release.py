@@ -125,6 +125,8 @@ def test_a_run_from_the_future_is_not_believed() -> None:
         ({"ended": None}, "no end of it is recorded"),
         ({"exit": 130}, "it ended with exit status 130"),
         ({"exit": 70}, "it ended with exit status 70"),
+        ({"exit": 1}, "it ended with exit status 1"),
+        ({"exit": 3}, "it ended with exit status 3"),
         ({"subject": "Cozystack v1.6.0"}, "it tested 'Cozystack v1.6.0'"),
         ({"subject": ""}, "it tested no release by name"),
         ({"signed_sha256": "0" * 64}, "its ledger is not the one that its own sign-off"),
@@ -151,6 +153,26 @@ def test_a_run_that_was_narrowed_or_mended_does_not_count(
     decision = judged(policy(need(A)), run("r", {A: HOLDS}, more=[note]))
     assert answers(decision) == {A: Answer.OPEN}
     assert decision.obstacles == (f"r: {says}",)
+
+
+def test_a_run_whose_pool_would_not_go_does_not_count() -> None:
+    end = {"record": "end", "scenario": "s", "pool": "gpu", "outcome": "error in teardown"}
+    made = run("r", {A: HOLDS, B: "unknown"}, more=[end], exit=1)
+    decision = judged(policy(need(A)), made)
+    assert answers(decision) == {A: Answer.OPEN}
+    assert decision.obstacles == ("r: s on gpu ended as error in teardown",)
+
+
+def test_what_fails_beyond_the_policy_explains_the_exit_status() -> None:
+    decision = judged(policy(need(A)), run("r", {A: HOLDS, B: "unknown"}, exit=1))
+    assert decision.result is Result.SIGNABLE
+
+
+def test_two_runs_of_one_name_are_not_told_apart() -> None:
+    two = run("r", {A: HOLDS}), run("r", {B: HOLDS}, pool="other")
+    decision = judged(policy(need(A), need(B)), *two)
+    assert decision.result is Result.NOT_SIGNABLE
+    assert any("2 different runs have this name" in one for one in decision.obstacles)
 
 
 def test_runs_of_two_releases_are_no_evidence_for_either() -> None:

@@ -64,6 +64,30 @@ def test_a_run_that_cannot_be_read_says_which(tmp_path: Path, text: str | None) 
         read_run(path)
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"ended": "yesterday"},
+        {"ended": float("nan")},
+        {"ended": 1e300},
+        {"started": None},
+        {"started": True},
+        {"subject": 5},
+        {"run_id": None},
+        {"kind": 7},
+        {"exit": "0"},
+        {"versions": ["x"]},
+        {"executor": [1]},
+    ],
+    ids=str,
+)
+def test_a_field_that_no_run_writes_is_a_sentence(tmp_path: Path, field: dict[str, object]) -> None:
+    path = RunInfo("id", "twin", "merge", AT).write(tmp_path / "run.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **field}))
+    with pytest.raises(LedgerError, match=f"{next(iter(field))} is .*which no run writes"):
+        read_run(path)
+
+
 def test_a_newer_field_is_passed_over(tmp_path: Path) -> None:
     path = RunInfo("id", "twin", "merge", AT).write(tmp_path / "run.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "weather": "rain"}))

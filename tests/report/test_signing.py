@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from harness import cli
 from harness.report import pdf
+from harness.report.rebuilding import report
 from harness.report.signing import Asked, sign
 from tests.report.published import assert_valid
 from tests.report.runs import CLUSTER, TWIN, Run, seen
@@ -143,6 +145,45 @@ def test_a_ledger_that_was_changed_after_its_sign_off_does_not_count(
     assert ask([folder], policy, tmp_path) == 1
     (folder / "signoff.json").write_text("{")
     assert ask([folder], policy, tmp_path) == 0
+
+
+def test_a_rebuilt_report_does_not_whitewash_a_ledger_that_was_changed(
+    tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = made(tmp_path, "node-joins", "schematic-consistent").end()
+    assert report([str(folder)], out=tmp_path) == 0
+    ledger = folder / "ledger.jsonl"
+    changed = ledger.read_bytes().replace(b'"because": "', b'"because": "not ')
+    assert changed != ledger.read_bytes()
+    ledger.write_bytes(changed)
+    before = (folder / "signoff.json").read_bytes()
+    capsys.readouterr()
+    assert report([str(folder)], out=tmp_path) == 3
+    assert "not the one that its own sign-off was made of" in capsys.readouterr().err
+    assert (folder / "signoff.json").read_bytes() == before
+    assert ask([folder], policy, tmp_path) == 1
+
+
+def test_a_sign_off_is_not_written_into_a_run(
+    tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = made(tmp_path, "node-joins", "schematic-consistent").end()
+    asked = Asked((str(folder),), str(policy), kept=tmp_path, out=folder)
+    assert sign(asked, now=NOW) == 2
+    assert "a run's own folder" in capsys.readouterr().err
+    assert not (folder / "release.html").exists()
+
+
+def test_copies_of_one_run_that_say_different_things_of_themselves_are_two(
+    tmp_path: Path, policy: Path
+) -> None:
+    folder = made(tmp_path, "node-joins", "schematic-consistent").end()
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    assert ask([folder, copy], policy, tmp_path) == 0
+    info = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps(info | {"ended": info["ended"] - 1}))
+    assert ask([folder, copy], policy, tmp_path) == 1
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ ISSUE = {"record": "known-issue", "claim": A, "pool": "gpu", "state": "matched"}
         ({"says": {A: "holds"}, "exit": 1}, Ending.PRODUCT),
         ({"says": {A: "unknown"}, "exit": 3, "more": [LOST]}, Ending.LAB),
         ({"says": {A: "unknown"}, "exit": 1, "more": [LOST]}, Ending.LAB),
+        ({"says": {A: "broken"}, "exit": 3}, Ending.PRODUCT),
+        ({"says": {A: "not-run"}, "exit": 3}, Ending.LAB),
         ({"says": {A: "broken"}, "exit": 6, "more": [ISSUE]}, Ending.KNOWN),
         ({"says": {A: "broken", B: "broken"}, "exit": 1, "more": [ISSUE]}, Ending.PRODUCT),
         ({"says": {A: "unknown"}, "exit": 70}, Ending.HARNESS),

@@ -214,6 +214,10 @@ def _response_kind(group: str, version: str, kind: str) -> Obj:
     return {"group": group, "version": version, "kind": kind}
 
 
+PLATFORM = "hil/twin"
+"""Where a real API server says linux/amd64: by this alone a client can tell what it talks to."""
+
+
 def version_page(version: str) -> Obj:
     """The document at /version for a version such as ``v1.33.4``."""
     major, minor, *_ = version.lstrip("v").split(".")
@@ -226,5 +230,5 @@ def version_page(version: str) -> Obj:
         "buildDate": "2026-01-01T00:00:00Z",
         "goVersion": "none",
         "compiler": "none",
-        "platform": "linux/amd64",
+        "platform": PLATFORM,
     }
