@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -23,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.booted_server import MACHINES, SPACE, VMIS, worker
-from bench.figures import figure
+from bench.figures import figure, own_cpu, own_memory
 from harness.bringup.boot_ledger import BootBooks
-from harness.clock import HttpTimeSource, VirtualClock
+from harness.clock import VirtualClock
 from harness.facts.bootledger import boot_ledger
+from harness.httptime import HttpTimeSource
 from harness.reach.access import client_from_files
 from harness.reach.kube import Kube
 from harness.reach.watch import Feed, Observatory
@@ -114,16 +114,16 @@ def _kept(directory: Path, clock_url: str, workers: int) -> dict[str, Any]:
         {name: feed.history for name, feed in feeds.items()} for feeds in histories
     )
     books = BootBooks(lambda: names, management, tenant)
-    since, began, before, first = clock.now(), clock.monotonic(), _cpu(), _memory()
+    since, began, before, first = clock.now(), clock.monotonic(), own_cpu(), own_memory()
     revisions, taking = 0, 0.0
     with clock.actor("bench"):
         until = clock.deadline(WINDOW)
         while not until.expired:
             clock.sleep(min(EVERY, until.remaining()))
-            started = _cpu()
+            started = own_cpu()
             revisions += books.take()
-            taking += _cpu() - started
-    seconds, cpu = clock.monotonic() - began, _cpu() - before
+            taking += own_cpu() - started
+    seconds, cpu = clock.monotonic() - began, own_cpu() - before
     started = clock.monotonic()
     facts = [
         boot_ledger(
@@ -142,7 +142,7 @@ def _kept(directory: Path, clock_url: str, workers: int) -> dict[str, Any]:
         "rate": revisions / taking,
         "taking": taking,
         "cpu": cpu - taking,
-        "megabytes": _memory(),
+        "megabytes": own_memory(),
         "made": made,
         "entries": max(len(one.entries) for one in facts),
         "written": written / 1e6,
@@ -169,15 +169,6 @@ def _histories(
         {name: observatory.feed(of_management, *what, SPACE) for name, what in management.items()},
         {name: observatory.feed(of_tenant, *what) for name, what in tenant.items()},
     )
-
-
-def _memory() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

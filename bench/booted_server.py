@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import sys
 from collections.abc import Callable
@@ -19,9 +18,9 @@ from typing import Any
 
 import yaml
 
+from bench.serving import NoBackend, say
 from harness.twin.admin import Admin
 from harness.twin.apiserver.builtin_kinds import BUILTIN
-from harness.twin.apiserver.execresult import ExecResult
 from harness.twin.apiserver.kubeconfigs import kubeconfig
 from harness.twin.apiserver.requestlog import RequestLog
 from harness.twin.apiserver.resources import Registry, Resource
@@ -46,19 +45,6 @@ IMAGES = 30
 """Images that each Node lists: about half of its 8 KB."""
 
 Obj = dict[str, Any]
-
-
-class _NoBackend:
-    """A cluster that runs nothing."""
-
-    def reads_stdin(self, *_: object) -> bool:
-        return False
-
-    def exec(self, *_: object) -> ExecResult:
-        return ExecResult(b"", b"", 0)
-
-    def logs(self, *_: object) -> bytes:
-        return b""
 
 
 def worker(number: int) -> str:
@@ -200,7 +186,7 @@ async def _serve(options: argparse.Namespace) -> None:
     workers = Workers(engine, management, tenant, options.count)
     workers.make()
     servers = [
-        ApiServer(one, _NoBackend(), authority=authority, request_log=log)
+        ApiServer(one, NoBackend(), authority=authority, request_log=log)
         for one in (management, tenant)
     ]
     for server in servers:
@@ -222,19 +208,15 @@ async def _serve(options: argparse.Namespace) -> None:
         for name, server in zip(names, servers, strict=True)
     }
     options.directory.joinpath("kubeconfig").write_text(yaml.safe_dump(kubeconfig(way, "tenant")))
-    _say({"clock": admin.url})
+    say({"clock": admin.url})
     loop = asyncio.get_running_loop()
     while command := (await loop.run_in_executor(None, sys.stdin.readline)).strip():
         if command == "go":
             workers.live(options.share)
-        _say({"requests": log.count()})
+        say({"requests": log.count()})
     await admin.close()
     for server in servers:
         await server.close()
-
-
-def _say(told: dict[str, Any]) -> None:
-    print(json.dumps(told), flush=True)
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import math
 import random
 import sys
@@ -19,9 +18,9 @@ from typing import Any
 
 import yaml
 
+from bench.serving import NoBackend, say
 from harness.twin.admin import Admin
 from harness.twin.apiserver.builtin_kinds import BUILTIN
-from harness.twin.apiserver.execresult import ExecResult
 from harness.twin.apiserver.kubeconfigs import kubeconfig
 from harness.twin.apiserver.requestlog import RequestLog
 from harness.twin.apiserver.resources import Registry, Resource
@@ -60,19 +59,6 @@ def lasts(number: int, seed: int) -> tuple[float, ...]:
     rng = random.Random(f"{seed} {number}")
     least, most = math.log(SHORTEST), math.log(LONGEST)
     return tuple(math.exp(rng.uniform(least, most)) for _ in PHASES[:-1])
-
-
-class _NoBackend:
-    """A cluster that runs nothing."""
-
-    def reads_stdin(self, *_: object) -> bool:
-        return False
-
-    def exec(self, *_: object) -> ExecResult:
-        return ExecResult(b"", b"", 0)
-
-    def logs(self, *_: object) -> bytes:
-        return b""
 
 
 class Clones:
@@ -137,7 +123,7 @@ async def _serve(options: argparse.Namespace) -> None:
         )
     clones = Clones(store, options.count, options.seed, options.spread)
     clones.make()
-    server = ApiServer(store, _NoBackend(), authority=authority, request_log=log)
+    server = ApiServer(store, NoBackend(), authority=authority, request_log=log)
     await server.start()
     admin = Admin(
         engine,
@@ -152,7 +138,7 @@ async def _serve(options: argparse.Namespace) -> None:
     certificate, key = authority.client("bench", ("system:masters",))
     way = {"bench": (server.url, authority.ca_pem, certificate, key)}
     options.directory.joinpath("kubeconfig").write_text(yaml.safe_dump(kubeconfig(way, "bench")))
-    _say({"clock": admin.url})
+    say({"clock": admin.url})
     while command := (await loop.run_in_executor(None, sys.stdin.readline)).strip():
         if command == "go":
             for after, write in clones.events():
@@ -160,13 +146,9 @@ async def _serve(options: argparse.Namespace) -> None:
                     loop.call_later(after, write)
                 else:
                     engine.after(after, write, "a phase")
-        _say({agent: log.count(user_agent=agent) for agent in ("kubectl",)})
+        say({agent: log.count(user_agent=agent) for agent in ("kubectl",)})
     await admin.close()
     await server.close()
-
-
-def _say(told: dict[str, Any]) -> None:
-    print(json.dumps(told), flush=True)
 
 
 def main() -> None:

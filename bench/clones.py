@@ -38,9 +38,10 @@ from bench.cloned_server import (
     lasts,
     name_of,
 )
-from harness.clock import Clock, HttpTimeSource, VirtualClock, WallClock
+from harness.clock import Clock, VirtualClock, WallClock
 from harness.facts.clones import DiskHistory, disk_history
 from harness.facts.sights import Seen
+from harness.httptime import HttpTimeSource
 from harness.observe.clones import seen as seen_by
 from harness.reach.access import client_from_files
 from harness.reach.counts import Everyone

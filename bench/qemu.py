@@ -15,7 +15,7 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench.figures import figure
+from bench.figures import figure, own_cpu
 from harness.clock import WallClock
 from harness.qemulab.boot import log_in, wait_for_prompt
 from harness.qemulab.cache import default_cache
@@ -57,7 +57,7 @@ def _image(figures: Figures) -> None:
 
 
 def _lab(directory: Path, figures: Figures) -> None:
-    began, before = CLOCK.monotonic(), _own_cpu()
+    began, before = CLOCK.monotonic(), own_cpu()
     lab = MiniLab.start(directory, Wants())
     try:
         took = CLOCK.monotonic() - began
@@ -70,7 +70,7 @@ def _lab(directory: Path, figures: Figures) -> None:
         figures["  of these, full sync of 64 MiB", "s", ""].append(
             times["synced"] - max(v for k, v in times.items() if k.endswith("drbd"))
         )
-        figures["CPU of this process meanwhile", "s", ""].append(_own_cpu() - before)
+        figures["CPU of this process meanwhile", "s", ""].append(own_cpu() - before)
         figures["CPU of the keeper and its switch meanwhile", "s", ""].append(_cpu(told["keeper"]))
         figures["CPU of both QEMUs meanwhile", "s", ""].append(
             sum(_cpu(guest["pid"]) for guest in told["guests"])
@@ -155,10 +155,6 @@ def _until_up(
         figures[f"{kind}, to SSH", "s", ""].append(CLOCK.monotonic() - began)
     finally:
         console.close()
-
-
-def _own_cpu() -> float:
-    return time.process_time()
 
 
 def _cpu(pid: int) -> float:

@@ -18,8 +18,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.serving import NoBackend
 from harness.twin.apiserver.builtin_kinds import BUILTIN
-from harness.twin.apiserver.execresult import ExecResult
 from harness.twin.apiserver.requestlog import RequestLog
 from harness.twin.apiserver.resources import Obj, Registry
 from harness.twin.apiserver.server import ApiServer
@@ -29,19 +29,6 @@ from harness.twin.apiserver.tls import Authority
 CONNECTIONS = 8
 PATH = "/api/v1/namespaces/default/configmaps/bench"
 HEAD = "{method} {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: bench\r\n{more}\r\n"
-
-
-class _NoBackend:
-    """A cluster that runs nothing."""
-
-    def reads_stdin(self, *_: object) -> bool:
-        return False
-
-    def exec(self, *_: object) -> ExecResult:
-        return ExecResult(b"", b"", 0)
-
-    def logs(self, *_: object) -> bytes:
-        return b""
 
 
 async def _serve(directory: Path) -> None:
@@ -56,7 +43,7 @@ async def _serve(directory: Path) -> None:
     store.apply(_named("Namespace", "default", ""), manager="bench")
     data = {f"key-{number}": "x" * 40 for number in range(10)}
     store.apply({**_named("ConfigMap", "bench", "default"), "data": data}, manager="bench")
-    server = ApiServer(store, _NoBackend(), authority=authority, request_log=RequestLog())
+    server = ApiServer(store, NoBackend(), authority=authority, request_log=RequestLog())
     await server.start()
     certificate, key = authority.client("bench", ("system:masters",))
     (directory / "ca.pem").write_bytes(authority.ca_pem)

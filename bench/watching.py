@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import threading
@@ -20,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from bench.figures import figure
+from bench.figures import figure, own_cpu, own_memory
 from bench.watched_server import PLACES
 from harness.clock import WallClock
 from harness.reach.history import Revision
@@ -169,24 +168,24 @@ def _following(kind: str, port: int) -> Iterator[Feed]:
 
 def _bare(kind: str, port: int, amount: float) -> dict[str, Any]:
     with _following(kind, port):
-        return {"megabytes": _memory(), "seconds": amount}
+        return {"megabytes": own_memory(), "seconds": amount}
 
 
 def _listed(kind: str, port: int, amount: float) -> dict[str, Any]:
     began = CLOCK.monotonic() + amount
     with _following(kind, port) as feed:
         taken = CLOCK.monotonic() - began
-        return {"seconds": taken, "history": feed.history.bytes, "megabytes": _memory()}
+        return {"seconds": taken, "history": feed.history.bytes, "megabytes": own_memory()}
 
 
 def _beaten(kind: str, port: int, amount: float) -> dict[str, Any]:
     with _following(kind, port) as feed:
-        first, began = _memory(), CLOCK.monotonic()
+        first, began = own_memory(), CLOCK.monotonic()
         _until(feed, lambda: feed.history.place >= 1000 + amount)
         taken = CLOCK.monotonic() - began
         assert feed.healthy()
         told = {"first": first, "seconds": taken, "history": feed.history.bytes}
-        return {**told, "megabytes": _memory()}
+        return {**told, "megabytes": own_memory()}
 
 
 def _lagging(kind: str, port: int, amount: float) -> dict[str, Any]:
@@ -198,11 +197,11 @@ def _lagging(kind: str, port: int, amount: float) -> dict[str, Any]:
         return len(lags) >= amount
 
     with _following(kind, port) as feed:
-        before = _cpu()
+        before = own_cpu()
         assert feed.wait(measure, CLOCK.deadline(600), "every event")
         some = int(min(10_000, amount // 3))
         told = {"first": _shares(lags[:some]), "last": _shares(lags[-some:])}
-        return {**told, "cpu": _cpu() - before}
+        return {**told, "cpu": own_cpu() - before}
 
 
 def _waiting(kind: str, port: int, amount: float) -> dict[str, Any]:
@@ -223,14 +222,14 @@ def _waiting(kind: str, port: int, amount: float) -> dict[str, Any]:
             waited = feed.outcome(twentieth, CLOCK.deadline(120), "its last event", name=name)
             met[number] = waited.kind == "met"
 
-        before = _cpu()
+        before = own_cpu()
         threads = [threading.Thread(target=wait, args=(n,)) for n in range(WAITS)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         told = {"requests": feed.requests, "met": sum(met), "asked_each": max(asked)}
-        return {**told, "lag": max(lags), "cpu": _cpu() - before}
+        return {**told, "lag": max(lags), "cpu": own_cpu() - before}
 
 
 CLIENTS: dict[str, Callable[[str, int, float], dict[str, Any]]] = {
@@ -254,15 +253,6 @@ def _shares(lags: list[float]) -> dict[str, float]:
     ordered = sorted(lags)
     at = {"p50": len(ordered) // 2, "p95": len(ordered) * 95 // 100, "max": -1}
     return {name: ordered[place] for name, place in at.items()}
-
-
-def _memory() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -19,6 +19,15 @@ from typing import NoReturn
 
 from harness import fault_options
 from harness.cleaning import options as cleaning_options
+from harness.commandline import (
+    TWIN_INVENTORY,
+    Verbs,
+    add_attach,
+    add_out,
+    add_parts,
+    add_verb,
+    count,
+)
 from harness.consoles import options as console_options
 from harness.diagnose import options as diagnose_options
 from harness.doctor import options as doctor_options
@@ -27,10 +36,7 @@ from harness.qemulab import options as qemu_options
 from harness.report import options as report_options
 from harness.report import rebuilding_options, signing_options
 from harness.session import durations
-from harness.session.attaching import OF_TWIN, WHEREVER
-
-ROOT = Path(__file__).resolve().parent.parent
-TWIN_INVENTORY = ROOT / "inventory" / "twin.yaml"
+from harness.session.attaching import OF_TWIN
 
 USER_MISTAKE = 2
 LAB_UNFIT = 3
@@ -106,40 +112,23 @@ def parser() -> argparse.ArgumentParser:
         description="Hardware-in-the-loop tests for Cozystack tenant Kubernetes clusters.",
         epilog="example: hil run --lab inventory/twin.yaml --pool gpu-l40s",
     )
-    verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs = add_parts(top)
     _add_run(verbs)
-    fault_options.add_prove(verbs, _verb, _count, TWIN_INVENTORY)
+    fault_options.add_prove(verbs)
     _add_twin(verbs)
-    qemu_options.add(verbs, _verb)
-    cleaning_options.add(verbs, _verb)
-    live_options.add(verbs, _verb)
-    report_options.add(verbs, _verb)
-    rebuilding_options.add(verbs, _verb)
-    signing_options.add(verbs, _verb)
-    diagnose_options.add(verbs, _verb, TWIN_INVENTORY)
-    console_options.add(verbs, _verb, TWIN_INVENTORY)
-    doctor_options.add(verbs, _verb, TWIN_INVENTORY)
+    qemu_options.add(verbs)
+    cleaning_options.add(verbs)
+    live_options.add(verbs)
+    report_options.add(verbs)
+    rebuilding_options.add(verbs)
+    signing_options.add(verbs)
+    diagnose_options.add(verbs)
+    console_options.add(verbs)
+    doctor_options.add(verbs)
     _add_claims(verbs)
-    fault_options.add_faults(verbs, _verb)
+    fault_options.add_faults(verbs)
     _add_inventory(verbs)
     return top
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"[0-9]+", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
-    return int(text)
-
-
-def _verb(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    text: str,
-    example: str,
-) -> argparse.ArgumentParser:
-    parser = verbs.add_parser(name, help=text, description=text, epilog=f"example: {example}")
-    parser.set_defaults(own=parser)
-    return parser
 
 
 def _add_lab_options(parser: argparse.ArgumentParser) -> None:
@@ -157,8 +146,8 @@ def _add_lab_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    run = _verb(
+def _add_run(verbs: Verbs) -> None:
+    run = add_verb(
         verbs,
         "run",
         "Run the scenarios against a lab and report what was seen.",
@@ -174,13 +163,9 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         action="store_true",
         help="say what would run, what each scenario needs, what the lab lacks; touch nothing",
     )
-    run.add_argument(
-        "--attach",
-        type=Path,
-        nargs="?",
-        const=WHEREVER,
-        metavar="DIR",
-        help="use the twin that `hil twin up` left running (default DIR: .hil), or the guests of "
+    add_attach(
+        run,
+        "use the twin that `hil twin up` left running (default DIR: .hil), or the guests of "
         f"`hil qemu up` ({qemu_options.DIRECTORY})",
     )
     run.add_argument(
@@ -193,19 +178,13 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     run.add_argument("--seed", type=int, default=1, help="seed of the embedded twin (default 1)")
     run.add_argument(
         "--workers",
-        type=_count,
+        type=count,
         default=2,
         metavar="N",
-        help="pools to drive at once in the embedded lab, or sets of the mini-lab's guests among "
-        "which scenarios are shared (default 2; 0: one process)",
+        help="pools to drive at once, where they may stand at once (see --plan), or sets of the "
+        "mini-lab's guests among which scenarios are shared (default 2; 0 or 1: one process)",
     )
-    run.add_argument(
-        "--out",
-        type=Path,
-        default=Path("reports/out"),
-        metavar="DIR",
-        help="where runs are kept (default: reports/out)",
-    )
+    add_out(run)
     run.add_argument("--run-id", default="", help="name of this run (default: made from the time)")
     run.add_argument(
         "--subject",
@@ -256,12 +235,12 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     run.set_defaults(verb=_run)
 
 
-def _add_twin(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    twin = _verb(
+def _add_twin(verbs: Verbs) -> None:
+    twin = add_verb(
         verbs, "twin", "Run the simulated lab for people and for kubectl.", "hil twin up --speed 60"
     )
-    parts = twin.add_subparsers(title="verbs", metavar="VERB", required=True)
-    up = _verb(
+    parts = add_parts(twin)
+    up = add_verb(
         parts,
         "up",
         "Start a twin, write its kubeconfig and stay up until Ctrl-C.",
@@ -286,11 +265,11 @@ def _add_twin(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     _add_twin_directory(up)
     up.set_defaults(verb=_twin_up)
-    advance = _verb(parts, "advance", "Let virtual time pass.", "hil twin advance 93m")
+    advance = add_verb(parts, "advance", "Let virtual time pass.", "hil twin advance 93m")
     advance.add_argument("duration", help="how long: 90s, 93m, 30h")
     _add_twin_directory(advance)
     advance.set_defaults(verb=_twin_advance)
-    state = _verb(
+    state = add_verb(
         parts,
         "state",
         "Show a running twin's time, clusters and what comes next.",
@@ -298,7 +277,7 @@ def _add_twin(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     _add_twin_directory(state)
     state.set_defaults(verb=_twin_state)
-    fault = _verb(
+    fault = add_verb(
         parts, "fault", "Plant a fault in a running twin.", "hil twin fault no-modules-block"
     )
     fault.add_argument("name")
@@ -307,8 +286,8 @@ def _add_twin(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     _add_chaos(parts)
 
 
-def _add_chaos(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    chaos = _verb(
+def _add_chaos(parts: Verbs) -> None:
+    chaos = add_verb(
         parts,
         "chaos",
         "Have the API servers of a running twin misbehave: cut, drop, silent, half-open, slow, "
@@ -319,9 +298,9 @@ def _add_chaos(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     chaos.add_argument("what", metavar="KIND", help="what goes wrong, or list, or clear")
     chaos.add_argument("--verb", dest="api_verb", metavar="V", help="get, list, watch, create, ...")
     chaos.add_argument("--path", metavar="GLOB", help="paths it strikes (default: all)")
-    chaos.add_argument("--times", type=_count, metavar="N", help="requests it strikes (0: all)")
-    chaos.add_argument("--skip", type=_count, metavar="N", help="requests left unharmed first")
-    chaos.add_argument("--after", type=_count, metavar="N", help="events sent before it strikes")
+    chaos.add_argument("--times", type=count, metavar="N", help="requests it strikes (0: all)")
+    chaos.add_argument("--skip", type=count, metavar="N", help="requests left unharmed first")
+    chaos.add_argument("--after", type=count, metavar="N", help="events sent before it strikes")
     chaos.add_argument(
         "--seconds", type=float, metavar="S", help="real seconds: of slow, throttle, skew"
     )
@@ -340,8 +319,8 @@ def _add_twin_directory(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_claims(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    claims = _verb(
+def _add_claims(verbs: Verbs) -> None:
+    claims = add_verb(
         verbs,
         "claims",
         "List the claims a run can establish, or explain one.",
@@ -351,15 +330,15 @@ def _add_claims(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     claims.set_defaults(verb=_claims)
 
 
-def _add_inventory(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    inventory = _verb(
+def _add_inventory(verbs: Verbs) -> None:
+    inventory = add_verb(
         verbs,
         "inventory",
         "Check inventory files, or print their JSON Schema.",
         "hil inventory check inventory/lab-l40s.yaml",
     )
-    parts = inventory.add_subparsers(title="verbs", metavar="VERB", required=True)
-    check = _verb(
+    parts = add_parts(inventory)
+    check = add_verb(
         parts,
         "check",
         "Check inventory files; every mistake at once.",
@@ -367,7 +346,7 @@ def _add_inventory(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     check.add_argument("files", nargs="+", type=Path, metavar="FILE")
     check.set_defaults(verb=_inventory_check)
-    schema = _verb(
+    schema = add_verb(
         parts,
         "schema",
         "Print the JSON Schema of an inventory file.",

@@ -7,15 +7,12 @@ with the moment reached, so a run gives the same result each time.
 
 from __future__ import annotations
 
-import http.client
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
-from urllib.parse import urlsplit
 
 Look = Callable[[], bool]
 Waited = Callable[[str, float, float], None]
@@ -247,39 +244,6 @@ class TimeSource(Protocol):
 
     def advance(self, until: float) -> Moment:
         """Move to the next moment that some watch can see, at the latest to ``until``."""
-
-
-class HttpTimeSource:
-    """Time moved over HTTP: ``POST /clock/settle`` and ``POST /clock/advance?until=<epoch>``."""
-
-    def __init__(self, url: str, *, timeout: float = 120.0) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "http" or parts.hostname is None:
-            raise ValueError(f"clock {url!r}: expected http://HOST:PORT")
-        self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
-        self._one_at_a_time = threading.Lock()
-
-    def settle(self) -> Moment:
-        """Bring every watch up to date without moving time."""
-        return self._post("/clock/settle")
-
-    def advance(self, until: float) -> Moment:
-        """Move to the next visible moment, at the latest to ``until``."""
-        return self._post(f"/clock/advance?until={until!r}")
-
-    def close(self) -> None:
-        """Let go of the connection; asking again makes a new one."""
-        self._connection.close()
-
-    def _post(self, path: str) -> Moment:
-        with self._one_at_a_time:
-            self._connection.request("POST", path)
-            answer = self._connection.getresponse()
-            body = answer.read()
-        if answer.status != 200:
-            raise ClockStuck(f"the lab's clock answered {answer.status} to {path}: {body[:200]!r}")
-        told = json.loads(body)
-        return Moment(float(told["now"]), int(told["revision"]))
 
 
 @dataclass(slots=True)

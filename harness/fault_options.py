@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
+from harness.commandline import OUT, TWIN_INVENTORY, Verbs, add_attach, add_verb, count
 from harness.qemulab import options as qemu_options
-from harness.session.attaching import WHEREVER, directory
-
-MakeVerb = Callable[..., argparse.ArgumentParser]
+from harness.session.attaching import directory
 
 
-def add_prove(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser],
-    verb: MakeVerb,
-    count: Callable[[str], int],
-    twin: Path,
-) -> None:
-    """Add `hil prove`; ``verb(parsers, name, text, example)`` makes a verb's parser, ``count``
-    reads a whole number, ``twin`` is the embedded twin's inventory.
-    """
-    prove = verb(
+def add_prove(verbs: Verbs) -> None:
+    """Add `hil prove`."""
+    prove = add_verb(
         verbs,
         "prove",
         "Run the scenarios under every fault of the catalogue and print "
@@ -37,13 +27,9 @@ def add_prove(
         help="inventory of a mini-lab: its own faults, in real guests, one after the other "
         "(default: the embedded twin)",
     )
-    prove.add_argument(
-        "--attach",
-        type=Path,
-        nargs="?",
-        const=WHEREVER,
-        metavar="DIR",
-        help="with --lab: the guests that `hil qemu up` left running "
+    add_attach(
+        prove,
+        "with --lab: the guests that `hil qemu up` left running "
         f"(default DIR: {qemu_options.DIRECTORY})",
     )
     prove.add_argument("--fault", action="append", default=[], help="only this fault (repeatable)")
@@ -60,13 +46,13 @@ def add_prove(
         help="every fault on every pool, past 70 minutes of uptime (default: on one pool that it "
         "concerns and one that it does not)",
     )
-    prove.add_argument("--out", type=Path, default=Path("reports/out/prove"), metavar="DIR")
-    prove.set_defaults(verb=partial(_prove, twin=twin))
+    prove.add_argument("--out", type=Path, default=OUT / "prove", metavar="DIR")
+    prove.set_defaults(verb=_prove)
 
 
-def add_faults(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
+def add_faults(verbs: Verbs) -> None:
     """Add `hil faults`."""
-    faults = verb(
+    faults = add_verb(
         verbs,
         "faults",
         "List the faults the twin can exhibit, or a mini-lab's guests, or explain one.",
@@ -82,8 +68,8 @@ def add_faults(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb:
     faults.set_defaults(verb=_faults)
 
 
-def _prove(chosen: argparse.Namespace, *, twin: Path) -> int:
-    if chosen.lab is not None and chosen.lab.resolve() != twin:
+def _prove(chosen: argparse.Namespace) -> int:
+    if chosen.lab is not None and chosen.lab.resolve() != TWIN_INVENTORY:
         return _prove_in(chosen)
     if chosen.attach is not None:
         chosen.own.error("--attach is for a mini-lab: name its inventory with --lab")

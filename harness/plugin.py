@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.commandline import OUT, ROOT
 from harness.session import durations, hooks
 from harness.session.live import LIVE
 from harness.session.recorder import Recorder
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
     from harness.bringup.guests import GuestPool
     from harness.bringup.pool import HeldPool
 
-ROOT = Path(__file__).resolve().parent.parent
 MARKS = (
     "claims(*ids): the claims of the catalogue that this scenario judges",
-    "xdist_group(name): scenarios that stay on one worker (by the harness: mostly one per pool)",
+    "xdist_group(name): scenarios that stay on one worker (by the harness: mostly those of a pool)",
 )
 
 
@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--fault", action="append", default=[], help="plant a fault in the twin")
     group.addoption("--seed", type=int, default=1, help="seed of the embedded twin")
     group.addoption("--attach", type=Path, help="directory of a lab that is already up")
-    group.addoption("--out", type=Path, default=Path("reports/out"), help="where runs are kept")
+    group.addoption("--out", type=Path, default=OUT, help="where runs are kept")
     group.addoption("--run-id", default="", help="name of this run")
     group.addoption("--progress", action="store_true", help="say what happens on standard error")
     group.addoption("--subject", default="", help="what is to be signed: product and release")
@@ -53,6 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--known", type=Path, help="known issues (default: reports/known-issues.yaml)")
     group.addoption("--docs", default="", help="where the documentation is published")
     group.addoption("--evidence", type=float, default=90.0, help="seconds for a failure's evidence")
+    group.addoption("--at-once", type=int, default=0, help="with --plan: pools driven at once")
     group.addoption("--plan", action="store_true", help="say what would run, and touch nothing")
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+from bench.serving import NoBackend
 from bench.waits.timelines import Step, Timeline
 from harness.clock import WallClock
 from harness.twin.apiserver.builtin_kinds import BUILTIN
-from harness.twin.apiserver.execresult import ExecResult
 from harness.twin.apiserver.kubeconfigs import kubeconfig
 from harness.twin.apiserver.requestlog import Request, RequestLog
 from harness.twin.apiserver.resources import Obj, Registry
@@ -94,19 +94,6 @@ class _Counting(asyncio.Transport):
         self.write(b"".join(list_of_data))
 
 
-class _NoBackend:
-    """A cluster that runs nothing."""
-
-    def reads_stdin(self, *_: object) -> bool:
-        return False
-
-    def exec(self, *_: object) -> ExecResult:
-        return ExecResult(b"", b"", 0)
-
-    def logs(self, *_: object) -> bytes:
-        return b""
-
-
 class _Heard(RequestLog):
     """A request log that passes on what comes in."""
 
@@ -148,7 +135,7 @@ class Site:
         self._gathered: dict[str, tuple[Step, ...]] | None = None
         self._timers: set[asyncio.TimerHandle] = set()
         self.store.apply(_object("Namespace", NAMESPACE, ""), manager="bench")
-        self.server = ApiServer(self.store, _NoBackend(), authority=authority, request_log=self.log)
+        self.server = ApiServer(self.store, NoBackend(), authority=authority, request_log=self.log)
 
     async def start(self, folder: Path, credentials: tuple[bytes, bytes]) -> Path:
         """Listen, and write a kubeconfig; its path."""

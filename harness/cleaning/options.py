@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
+from harness.commandline import Verbs, add_attach, add_verb
 from harness.qemulab.options import DIRECTORY
-from harness.session.attaching import WHEREVER
-
-MakeVerb = Callable[..., argparse.ArgumentParser]
 
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
-    """Add the verb; ``verb(parsers, name, text, example)`` makes its parser."""
-    clean = verb(
+def add(verbs: Verbs) -> None:
+    """Add `hil clean`."""
+    clean = add_verb(
         verbs,
         "clean",
         "Remove what crashed runs of the mini-lab left on this machine: processes, sockets, disks, "
@@ -24,14 +21,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVe
         "hil clean --lab inventory/lab-l40s.yaml --remove",
     )
     clean.add_argument("--lab", type=Path, metavar="FILE", help="inventory of a lab to clean")
-    clean.add_argument(
-        "--attach",
-        type=Path,
-        nargs="?",
-        const=WHEREVER,
-        metavar="DIR",
-        help="the twin that `hil twin up` left running (default DIR: .hil)",
-    )
+    add_attach(clean, "the twin that `hil twin up` left running (default DIR: .hil)")
     clean.add_argument(
         "--remove", action="store_true", help="on a lab: remove what is shown, not only show it"
     )

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
-from harness.session.attaching import WHEREVER
-
-MakeVerb = Callable[..., argparse.ArgumentParser]
+from harness.commandline import TWIN_INVENTORY, Verbs, add_attach, add_verb
 
 
-def add(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb, default: Path
-) -> None:
-    """Add the verb; ``verb(parsers, name, text, example)`` makes its parser. ``default`` is the
-    inventory that is used unless another is named.
-    """
-    parser = verb(
+def add(verbs: Verbs) -> None:
+    """Add `hil console`."""
+    parser = add_verb(
         verbs,
         "console",
         "Attach this terminal to the serial console of a worker's VMI, or of a guest of the "
@@ -29,15 +22,11 @@ def add(
     )
     parser.add_argument("machine", metavar="VMI", help="name of the VMI, or of the guest (n1)")
     parser.add_argument(
-        "--lab", type=Path, default=default, metavar="FILE", help="inventory of the lab"
+        "--lab", type=Path, default=TWIN_INVENTORY, metavar="FILE", help="inventory of the lab"
     )
-    parser.add_argument(
-        "--attach",
-        type=Path,
-        nargs="?",
-        const=WHEREVER,
-        metavar="DIR",
-        help="the twin that `hil twin up` left running (default DIR: .hil), or the guests of "
+    add_attach(
+        parser,
+        "the twin that `hil twin up` left running (default DIR: .hil), or the guests of "
         "`hil qemu up` in DIR; the default where the inventory's lab is the embedded twin",
     )
     parser.add_argument(

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
-from harness.session.attaching import WHEREVER
+from harness.commandline import TWIN_INVENTORY, Verbs, add_attach, add_verb
 
-MakeVerb = Callable[..., argparse.ArgumentParser]
 BUDGET = 120.0
 
 
-def add(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb, default: Path
-) -> None:
-    """Add the verb; ``verb(parsers, name, text, example)`` makes its parser. ``default`` is the
-    inventory that is used unless another is named.
-    """
-    parser = verb(
+def add(verbs: Verbs) -> None:
+    """Add `hil diagnose`."""
+    parser = add_verb(
         verbs,
         "diagnose",
         "Say what is wrong with a lab, or with the one that captures are of, and why: ranked "
@@ -32,19 +26,12 @@ def add(
     parser.add_argument(
         "--lab",
         type=Path,
-        default=default,
+        default=TWIN_INVENTORY,
         metavar="FILE",
         help="inventory of the lab; with --attach and --from it says what its schematics hold",
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--attach",
-        type=Path,
-        nargs="?",
-        const=WHEREVER,
-        metavar="DIR",
-        help="look at the twin that `hil twin up` left running (default DIR: .hil)",
-    )
+    add_attach(where, "look at the twin that `hil twin up` left running (default DIR: .hil)")
     where.add_argument(
         "--from",
         dest="folder",

@@ -18,12 +18,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.commandline import ROOT
 from harness.doctor.check import Check, State
 
 if TYPE_CHECKING:
     from harness.inventory.models import Lab
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 KEPT = Path(".hil")
 """Where twins and mini-labs that stay up keep their files, from the folder of the call."""
 USER_MISTAKE = 2

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
-from harness.session.attaching import WHEREVER
-
-MakeVerb = Callable[..., argparse.ArgumentParser]
+from harness.commandline import TWIN_INVENTORY, Verbs, add_attach, add_verb
 
 
-def add(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb, default: Path
-) -> None:
-    """Add the verb; ``verb(parsers, name, text, example)`` makes its parser. ``default`` is the
-    inventory that is looked at unless another is named.
-    """
-    parser = verb(
+def add(verbs: Verbs) -> None:
+    """Add `hil doctor`."""
+    parser = add_verb(
         verbs,
         "doctor",
         "Say what this machine can do, and whether a lab can run a lane now: what is there, what "
@@ -28,7 +21,7 @@ def add(
     parser.add_argument(
         "--lab",
         type=Path,
-        default=default,
+        default=TWIN_INVENTORY,
         metavar="FILE",
         help="inventory whose needs must be met (default: the embedded twin)",
     )
@@ -43,14 +36,7 @@ def add(
         default="",
         help="ask the lab's clusters too: can they run this lane now",
     )
-    parser.add_argument(
-        "--attach",
-        type=Path,
-        nargs="?",
-        const=WHEREVER,
-        metavar="DIR",
-        help="look at the twin that `hil twin up` left running (default DIR: .hil)",
-    )
+    add_attach(parser, "look at the twin that `hil twin up` left running (default DIR: .hil)")
     parser.set_defaults(verb=_doctor)
 
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from pathlib import Path
 
-OUT = Path("reports/out")
-
-MakeVerb = Callable[..., argparse.ArgumentParser]
+from harness.commandline import Verbs, add_out, add_verb
 
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
-    """Add the verb; ``verb(parsers, name, text, example)`` makes its parser."""
-    parser = verb(
+def add(verbs: Verbs) -> None:
+    """Add `hil watch`."""
+    parser = add_verb(
         verbs,
         "watch",
         "Follow a run from another terminal: what is at hand on each pool, what is waited for and "
@@ -28,13 +24,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVe
         metavar="RUN",
         help="folder of a run, or id of a kept one (default: the newest that goes on)",
     )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=OUT,
-        metavar="DIR",
-        help=f"where runs are kept (default: {OUT})",
-    )
+    add_out(parser)
     parser.add_argument("--json", action="store_true", help="a line of JSON for each event")
     parser.add_argument(
         "--every",

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
+
+from harness.commandline import Verbs, add_parts, add_verb
 
 DIRECTORY = Path(".hil/qemu")
 
-MakeVerb = Callable[..., argparse.ArgumentParser]
 
-
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
-    """Add both; ``verb(parsers, name, text, example)`` makes the parser of one verb."""
-    qemu = verb(
+def add(verbs: Verbs) -> None:
+    """Add `hil qemu` with its parts."""
+    qemu = add_verb(
         verbs,
         "qemu",
         "Run the mini-lab: real guests under QEMU, with DRBD between them.",
         "hil qemu up",
     )
-    parts = qemu.add_subparsers(title="verbs", metavar="VERB", required=True)
-    _add_up(parts, verb)
-    _add_plain(parts, verb)
-    _add_ssh(parts, verb)
-    _add_console(parts, verb)
-    _add_snapshots(parts, verb)
-    _add_power(parts, verb)
-    _add_link(parts, verb)
+    parts = add_parts(qemu)
+    _add_up(parts)
+    _add_plain(parts)
+    _add_ssh(parts)
+    _add_console(parts)
+    _add_snapshots(parts)
+    _add_power(parts)
+    _add_link(parts)
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +38,8 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_up(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
-    up = verb(
+def _add_up(parts: Verbs) -> None:
+    up = add_verb(
         parts,
         "up",
         "Build the image, boot the guests, sync DRBD between them, take the snapshot 'pristine' "
@@ -80,11 +79,11 @@ def _add_up(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: Ma
     up.set_defaults(verb=_up)
 
 
-def _add_plain(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
-    down = verb(parts, "down", "End the lab that is up.", "hil qemu down")
+def _add_plain(parts: Verbs) -> None:
+    down = add_verb(parts, "down", "End the lab that is up.", "hil qemu down")
     _add_directory(down)
     down.set_defaults(verb=_down)
-    status = verb(
+    status = add_verb(
         parts,
         "status",
         "Show a lab's guests, links, snapshots, ports, processes and accelerator.",
@@ -95,8 +94,8 @@ def _add_plain(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb:
     status.set_defaults(verb=_status)
 
 
-def _add_ssh(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
-    ssh = verb(
+def _add_ssh(parts: Verbs) -> None:
+    ssh = add_verb(
         parts,
         "ssh",
         "Run a command in a guest, exiting as it does; without one, log in with OpenSSH's client.",
@@ -111,10 +110,8 @@ def _add_ssh(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: M
     ssh.set_defaults(verb=_ssh, takes_rest=True)
 
 
-def _add_console(
-    parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb
-) -> None:
-    console = verb(
+def _add_console(parts: Verbs) -> None:
+    console = add_verb(
         parts,
         "console",
         "Attach this terminal to a guest's serial console; Ctrl-] lets go.",
@@ -128,10 +125,8 @@ def _add_console(
     console.set_defaults(verb=_console)
 
 
-def _add_snapshots(
-    parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb
-) -> None:
-    snapshot = verb(
+def _add_snapshots(parts: Verbs) -> None:
+    snapshot = add_verb(
         parts,
         "snapshot",
         "Keep the state of all guests and the wire under a name.",
@@ -141,7 +136,7 @@ def _add_snapshots(
     snapshot.add_argument("--replace", action="store_true", help="in the place of one of that name")
     _add_directory(snapshot)
     snapshot.set_defaults(verb=_snapshot)
-    rollback = verb(
+    rollback = add_verb(
         parts,
         "rollback",
         "Put all guests and the wire back to a snapshot; those that are off come back on.",
@@ -152,8 +147,8 @@ def _add_snapshots(
     rollback.set_defaults(verb=_rollback)
 
 
-def _add_power(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
-    power = verb(
+def _add_power(parts: Verbs) -> None:
+    power = add_verb(
         parts,
         "power",
         "Press a guest's buttons: off pulls the plug, on starts it from its disks as they are, "
@@ -166,8 +161,8 @@ def _add_power(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb:
     power.set_defaults(verb=_power)
 
 
-def _add_link(parts: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
-    link = verb(
+def _add_link(parts: Verbs) -> None:
+    link = add_verb(
         parts,
         "link",
         "Cut the wire between two guests, lose or delay frames from the first to the second, "

@@ -230,24 +230,6 @@ class Kube:
         """The request path of a kind's collection; namespace "" is all of them."""
         return self._kind(api_version, kind, namespace, all_namespaces=True).path(namespace)
 
-    def open_watch(
-        self,
-        api_version: str,
-        kind: str,
-        namespace: str,
-        *,
-        resource_version: str,
-        labels: str = "",
-        fields: str = "",
-        read_timeout: float | None = None,
-    ) -> urllib3.HTTPResponse:
-        """An open watch with bookmarks, one JSON event a line; see `stream`."""
-        query = {"watch": "true", "allowWatchBookmarks": "true", **_selectors(labels, fields)}
-        if resource_version:
-            query["resourceVersion"] = resource_version
-        path = self.path_of(api_version, kind, namespace)
-        return self.stream(path, query, read_timeout=read_timeout)
-
     def stream(
         self,
         path: str,

@@ -14,18 +14,25 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import ssl
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 from urllib.parse import quote, urlencode, urlsplit
 
 import urllib3
 
+from harness.reach.bounded import (
+    QUOTED,
+    Answer,
+    Endless,
+    PairUnusable,
+    Time,
+    fetch,
+    innermost,
+    load_pair,
+)
 from harness.reach.errors import BadCertificate, Garbled, KeyUnusable, LabError, Unreachable
 
 CONNECT, READ, WHOLE = 5.0, 15.0, 30.0
@@ -33,8 +40,6 @@ CONNECT, READ, WHOLE = 5.0, 15.0, 30.0
 LARGEST = 64 * 1024 * 1024
 """Bytes of an answer; a thousand volumes on three nodes are about ten million."""
 
-_QUOTED = 300
-_PIECE = 65536
 _CHECK = "check `linstor` in the inventory, and that the controller is up"
 _HUNG_UP = "see its log: one that wants another client certificate may hang up without a word"
 
@@ -55,29 +60,10 @@ class LinstorRefused(LabError):
     """
 
     def __init__(self, tried: str, code: int, messages: tuple[str, ...], body: str) -> None:
-        said = "; ".join(messages) or repr(body[:_QUOTED])
+        said = "; ".join(messages) or repr(body[:QUOTED])
         super().__init__(tried, f"HTTP {code}: {said}", "read LINSTOR's own message")
         self.code = code
         self.messages = messages
-
-
-class Time(Protocol):
-    """What is needed of a clock."""
-
-    def now(self) -> float:
-        """The lab's time, seconds since the epoch."""
-
-    def monotonic(self) -> float:
-        """The runner's own monotonic seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the controller answered: JSON as text, untouched. ``at`` is the lab's time."""
-
-    source: str
-    text: str
-    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,36 +120,21 @@ class Linstor:
         try:
             json.loads(text)
         except (ValueError, RecursionError) as error:
-            saw = f"{text[:_QUOTED]!r} ({len(text)} characters), which is no JSON"
+            saw = f"{text[:QUOTED]!r} ({len(text)} characters), which is no JSON"
             do = "see whether it is LINSTOR's controller that answers there"
             raise Garbled(tried, saw, do) from error
         return Answer(f"LINSTOR {asked}", text, at)
 
     def _fetch(self, asked: str, tried: str) -> tuple[int, bytes]:
-        until = self._clock.monotonic() + WHOLE
+        headers = {"Accept": "application/json", "User-Agent": "hil"}
         try:
-            response = self._pool.request(
-                "GET",
-                asked,
-                headers={"Accept": "application/json", "User-Agent": "hil"},
-                redirect=False,
-                preload_content=False,
+            return fetch(
+                self._pool, asked, headers, clock=self._clock, seconds=WHOLE, largest=LARGEST
             )
-            try:
-                return response.status, self._body(response, until, tried)
-            finally:
-                response.close()  # what is left of a cut answer must not meet the next question
+        except Endless as endless:
+            raise Unreachable(tried, str(endless), "see what slows the controller down") from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise failure(error, tried) from error
-
-    def _body(self, response: urllib3.BaseHTTPResponse, until: float, tried: str) -> bytes:
-        found = bytearray()
-        while piece := response.read1(_PIECE):
-            found += piece
-            if len(found) > LARGEST or self._clock.monotonic() > until:
-                saw = f"{len(found)} bytes after {WHOLE:g} s or more, and no end"
-                raise Unreachable(tried, saw, "see what slows the controller down")
-        return bytes(found)
 
 
 def _address(url: str) -> tuple[str, int, str]:
@@ -212,20 +183,6 @@ def _tls_failure(error: ssl.SSLError, said: str, tried: str) -> LabError:
     return Unreachable(tried, f"TLS broken off ({said})", _HUNG_UP)
 
 
-def innermost(error: BaseException) -> BaseException:
-    """What the lowest layer raised; the layers above only wrap it."""
-    seen = {id(error)}
-    while True:
-        reason = getattr(error, "reason", None)
-        for below in (reason, error.__cause__, error.__context__, *error.args):
-            if isinstance(below, BaseException) and id(below) not in seen:
-                break
-        else:
-            return error
-        seen.add(id(below))
-        error = below
-
-
 def _messages(text: str) -> tuple[str, ...]:
     """LINSTOR's list of answers (ApiCallRc: message, cause, details, correction) as sentences."""
     try:
@@ -251,26 +208,10 @@ def _context(url: str, keys: Keys) -> ssl.SSLContext:
     except (ssl.SSLError, ValueError) as error:
         saw = "a `linstor.ca` that holds no certificate"
         raise BadCertificate(tried, saw, "name the authority's certificate as PEM") from error
-    with tempfile.TemporaryDirectory(prefix="hil-linstor-") as folder:
-        certificate = written(Path(folder) / "tls.crt", keys.certificate)
-        key = written(Path(folder) / "tls.key", keys.key)
-        try:
-            # a key with a passphrase would ask for it on the terminal, where nobody may sit
-            context.load_cert_chain(certificate, key, password=lambda: "")
-        except (ssl.SSLError, ValueError) as error:
-            saw = f"`linstor.certificate` and `linstor.key` that do not go together ({_why(error)})"
-            do = "name both as PEM, the key without a passphrase"
-            raise KeyUnusable(tried, saw, do) from None
+    try:
+        load_pair(context, keys.certificate, keys.key)
+    except PairUnusable as why:
+        saw = f"`linstor.certificate` and `linstor.key` that do not go together ({why})"
+        do = "name both as PEM, the key without a passphrase"
+        raise KeyUnusable(tried, saw, do) from None
     return context
-
-
-def _why(error: Exception) -> str:
-    """OpenSSL's word for it; never a text that could quote what it read."""
-    return str(getattr(error, "reason", None) or type(error).__name__)
-
-
-def written(path: Path, text: str) -> Path:
-    """A file of this user's alone: the ssl module takes a key from nowhere else."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    return path

@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import json
 import ssl
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
 
+from harness.reach.bounded import (
+    QUOTED,
+    Answer,
+    Endless,
+    PairUnusable,
+    Time,
+    fetch,
+    innermost,
+    load_pair,
+)
 from harness.reach.errors import (
     ApiRefused,
     BadCertificate,
@@ -26,7 +34,6 @@ from harness.reach.errors import (
     LabError,
     Unreachable,
 )
-from harness.reach.linstor import innermost, written
 
 if TYPE_CHECKING:
     from harness.reach.kube import Kube
@@ -36,8 +43,6 @@ CONNECT, READ, WHOLE = 5.0, 15.0, 30.0
 LARGEST = 16 * 1024 * 1024
 """Bytes of an answer; thirty hours of one series, scraped each 15 s, are about 200,000."""
 
-_PIECE = 65536
-_QUOTED = 300
 _CHECK = "check `prometheus` in the inventory, and that it is up"
 
 
@@ -64,19 +69,9 @@ class QueryRefused(LabError):
         told = _document(body)
         self.code = code
         self.kind = str(told.get("errorType", ""))
-        self.said = str(told.get("error", "")) or body[:_QUOTED]
+        self.said = str(told.get("error", "")) or body[:QUOTED]
         saw = f"HTTP {code} {self.kind}".rstrip() + f": {self.said!r}"
         super().__init__(tried, saw, "read the server's own message")
-
-
-class Time(Protocol):
-    """What is needed of a clock."""
-
-    def now(self) -> float:
-        """The lab's time, seconds since the epoch."""
-
-    def monotonic(self) -> float:
-        """The runner's own monotonic seconds."""
 
 
 class Way(Protocol):
@@ -91,15 +86,6 @@ class Way(Protocol):
 
     def close(self) -> None:
         """Let go of connections."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What was answered: JSON as text, untouched. ``at`` is the lab's time."""
-
-    source: str
-    text: str
-    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +153,12 @@ class Prometheus:
         at, text = self.clock.now(), body.decode("utf-8", "backslashreplace")
         told = _document(text)
         if status in (401, 403):
-            saw = f"HTTP {status}: {text[:_QUOTED]!r}"
+            saw = f"HTTP {status}: {text[:QUOTED]!r}"
             raise Stranger(tried, saw, "check token, user or certificate of `prometheus`")
         if not 200 <= status < 300 or told.get("status") == "error":
             raise QueryRefused(tried, status, text)
         if told.get("status") != "success" or "data" not in told:
-            saw = f"{text[:_QUOTED]!r} ({len(text)} characters), which is no answer of its API"
+            saw = f"{text[:QUOTED]!r} ({len(text)} characters), which is no answer of its API"
             raise Garbled(tried, saw, "see whether it is Prometheus' API that answers there")
         return Answer(f"Prometheus {what} {asked}", text, at)
 
@@ -205,30 +191,16 @@ class HttpWay:
 
     def get(self, path: str, query: Mapping[str, str], tried: str) -> tuple[int, bytes]:
         """Status and body. Raises Unreachable, Untrusted or TooLarge."""
-        until = self._clock.monotonic() + WHOLE
+        url = f"{self._root}{path}?{urlencode(query)}"
         try:
-            response = self._pool.request(
-                "GET",
-                f"{self._root}{path}?{urlencode(query)}",
-                headers=self._headers,
-                redirect=False,
-                preload_content=False,
+            return fetch(
+                self._pool, url, self._headers, clock=self._clock, seconds=WHOLE, largest=LARGEST
             )
-            try:
-                return response.status, self._body(response, until, tried)
-            finally:
-                response.close()  # what is left of a cut answer must not meet the next question
+        except Endless as endless:
+            do = "ask for a shorter window, or see what slows it down"
+            raise TooLarge(tried, str(endless), do) from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise _failure(error, tried) from error
-
-    def _body(self, response: urllib3.BaseHTTPResponse, until: float, tried: str) -> bytes:
-        found = bytearray()
-        while piece := response.read1(_PIECE):
-            found += piece
-            if len(found) > LARGEST or self._clock.monotonic() > until:
-                saw = f"{len(found)} bytes after {WHOLE:g} s or more, and no end"
-                raise TooLarge(tried, saw, "ask for a shorter window, or see what slows it down")
-        return bytes(found)
 
 
 @dataclass(slots=True)
@@ -310,14 +282,9 @@ def _context(where: str, credentials: Credentials) -> ssl.SSLContext:
         raise BadCertificate(tried, saw, "name the authority's certificate as PEM") from error
     if not credentials.certificate:
         return context
-    with tempfile.TemporaryDirectory(prefix="hil-prometheus-") as folder:
-        certificate = written(Path(folder) / "tls.crt", credentials.certificate)
-        key = written(Path(folder) / "tls.key", credentials.key)
-        try:
-            # a key with a passphrase would ask for it on the terminal, where nobody may sit
-            context.load_cert_chain(certificate, key, password=lambda: "")
-        except (ssl.SSLError, ValueError) as error:
-            why = getattr(error, "reason", None) or type(error).__name__
-            saw = f"`prometheus.certificate` and `key` that do not go together ({why})"
-            raise KeyUnusable(tried, saw, "name both as PEM, no passphrase") from None
+    try:
+        load_pair(context, credentials.certificate, credentials.key)
+    except PairUnusable as why:
+        saw = f"`prometheus.certificate` and `key` that do not go together ({why})"
+        raise KeyUnusable(tried, saw, "name both as PEM, no passphrase") from None
     return context

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from pathlib import Path
 
-OUT = Path("reports/out")
-
-MakeVerb = Callable[..., argparse.ArgumentParser]
+from harness.commandline import Verbs, add_json, add_out, add_verb
 
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
-    """Add the verb; ``verb(parsers, name, text, example)`` makes its parser."""
-    parser = verb(
+def add(verbs: Verbs) -> None:
+    """Add `hil equivalence`."""
+    parser = add_verb(
         verbs,
         "equivalence",
         "Compare what runs on different substrates saw: outcomes, and the shape of the evidence. "
@@ -26,14 +22,8 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVe
         metavar="RUN",
         help="folders of runs, or ids of kept ones (default: the latest of each substrate)",
     )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=OUT,
-        metavar="DIR",
-        help=f"where runs are kept (default: {OUT})",
-    )
-    parser.add_argument("--json", action="store_true", help="print it as data, for machines")
+    add_out(parser)
+    add_json(parser)
     parser.set_defaults(verb=_equivalence)
 
 

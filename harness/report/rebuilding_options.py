@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from pathlib import Path
 
-OUT = Path("reports/out")
-
-MakeVerb = Callable[..., argparse.ArgumentParser]
+from harness.commandline import Verbs, add_out, add_verb
 
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
-    """Add the verb; ``verb(parsers, name, text, example)`` makes its parser."""
-    parser = verb(
+def add(verbs: Verbs) -> None:
+    """Add `hil report`."""
+    parser = add_verb(
         verbs,
         "report",
         "Rebuild the ledger, the sign-off, Allure's results and JUnit's file of a run from its "
@@ -23,13 +19,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVe
     parser.add_argument(
         "runs", nargs="+", metavar="RUN", help="folders of runs, or ids of kept ones"
     )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=OUT,
-        metavar="DIR",
-        help=f"where runs are kept (default: {OUT})",
-    )
+    add_out(parser)
     parser.add_argument(
         "--docs",
         default="",

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
-OUT = Path("reports/out")
-
-MakeVerb = Callable[..., argparse.ArgumentParser]
+from harness.commandline import OUT, Verbs, add_json, add_out, add_verb
 
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
-    """Add the verbs; ``verb(parsers, name, text, example)`` makes a parser."""
-    _add_signoff(verbs, verb)
-    _add_compare(verbs, verb)
-    _add_trend(verbs, verb)
+def add(verbs: Verbs) -> None:
+    """Add `hil signoff`, `hil compare` and `hil trend`."""
+    _add_signoff(verbs)
+    _add_compare(verbs)
+    _add_trend(verbs)
 
 
-def _add_signoff(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb
-) -> None:
-    parser = verb(
+def _add_signoff(verbs: Verbs) -> None:
+    parser = add_verb(
         verbs,
         "signoff",
         "Put runs together and say whether they let a release be signed by a policy. Ends with 0 "
@@ -58,14 +53,12 @@ def _add_signoff(
     )
     _add_kept(parser)
     parser.add_argument("--pdf", action="store_true", help="write release.pdf too (extra: pdf)")
-    parser.add_argument("--json", action="store_true", help="print it as data, for machines")
+    add_json(parser)
     parser.set_defaults(verb=_signoff)
 
 
-def _add_compare(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb
-) -> None:
-    parser = verb(
+def _add_compare(verbs: Verbs) -> None:
+    parser = add_verb(
         verbs,
         "compare",
         "Say what differs between two runs: claims, timings beyond noise, versions. Ends with 1 "
@@ -75,12 +68,12 @@ def _add_compare(
     parser.add_argument("before", metavar="RUN", help="folder or id of the earlier run")
     parser.add_argument("after", metavar="RUN", help="folder or id of the later run")
     _add_kept(parser)
-    parser.add_argument("--json", action="store_true", help="print it as data, for machines")
+    add_json(parser)
     parser.set_defaults(verb=_compare)
 
 
-def _add_trend(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: MakeVerb) -> None:
-    parser = verb(
+def _add_trend(verbs: Verbs) -> None:
+    parser = add_verb(
         verbs,
         "trend",
         "Show how claims came out over the kept runs, the product's failures apart from the lab's.",
@@ -93,18 +86,12 @@ def _add_trend(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb:
     )
     _add_kept(parser)
     parser.add_argument("--html", type=Path, metavar="FILE", help="write it as a page too")
-    parser.add_argument("--json", action="store_true", help="print it as data, for machines")
+    add_json(parser)
     parser.set_defaults(verb=_trend)
 
 
 def _add_kept(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--kept",
-        type=Path,
-        default=OUT,
-        metavar="DIR",
-        help=f"where runs are kept (default: {OUT})",
-    )
+    add_out(parser, "--kept")
 
 
 def _number(text: str) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.commandline import WHEREVER
 from harness.qemulab.options import DIRECTORY as OF_GUESTS
 
 OF_TWIN = Path(".hil")
-WHEREVER = Path()
-"""Stands for ``--attach`` without a directory. Told by its identity: a user may name the same."""
 
 
 def directory(given: Path | None, kind: str) -> Path | None:

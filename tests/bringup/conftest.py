@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.bringup.connect import ConnectedLab, Reachable, connect
+from harness.bringup.connect import Reachable, connect
 from harness.bringup.keeper import hold
 from harness.bringup.pool import HeldPool
 from harness.inventory.loading import load
@@ -20,16 +20,6 @@ def twin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwinProcess]:
     process = TwinProcess(tmp_path_factory.mktemp("twin"), seed=1)
     yield process
     process.close()
-
-
-@pytest.fixture
-def lab(twin: TwinProcess) -> Iterator[ConnectedLab]:
-    """The twin, connected, as the run ``mine`` sees it."""
-    way = Reachable(twin.endpoint.kubeconfig, "management", twin.endpoint.clock_url)
-    connected = connect(load(ROOT / "inventory" / "twin.yaml"), way, "mine")
-    with connected.clock.actor("test"):
-        yield connected
-    connected.close()
 
 
 @pytest.fixture(scope="package")

@@ -16,8 +16,9 @@ from harness.facts.memory import MemInfo, MemoryWindow
 from harness.inventory.secrets import SecretRef
 from harness.inventory.services import Prometheus
 from harness.reach import prometheus as reach
+from harness.reach.bounded import Answer
 from harness.reach.errors import KeyUnusable, Unreachable
-from harness.reach.prometheus import Answer, HttpWay, ServiceWay
+from harness.reach.prometheus import HttpWay, ServiceWay
 
 T = 1_767_225_600.0
 

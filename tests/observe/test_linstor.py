@@ -10,8 +10,9 @@ from harness.facts.drbd import DrbdStatus
 from harness.facts.fact import Unread
 from harness.facts.linstor import LinstorErrors, LinstorNodes, LinstorPools, LinstorVersion
 from harness.observe import linstor as observe
+from harness.reach.bounded import Answer
 from harness.reach.errors import Garbled, LabError, Unreachable
-from harness.reach.linstor import Answer, LinstorRefused
+from harness.reach.linstor import LinstorRefused
 from harness.reach.nodeshell import Reply
 from tests.facts.drbd_texts import PROC9
 from tests.facts.linstor_texts import NAMES, node, pool, resource

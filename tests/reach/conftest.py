@@ -19,6 +19,7 @@ from aiohttp import web
 
 from harness.reach.access import Timeouts, client_from_file
 from harness.reach.kube import Kube
+from tests.reach.serial_consoles import KINDS, VMI
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -252,6 +253,19 @@ class Objects:
     async def _absent(self, request: web.Request) -> web.StreamResponse:
         name = request.path.rpartition("/")[2]
         return await status(404, "NotFound", f'things "{name}" not found', name=name)(request)
+
+
+@pytest.fixture
+def vmi(server: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstance",
+        "metadata": {"name": "vm", "namespace": "ns", "uid": "u-1"},
+        "status": {"phase": "Running"},
+    }
+    server.routes["GET /apis/kubevirt.io/v1"] = KINDS
+    server.routes[f"GET {VMI}"] = found
+    return found
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,17 +15,7 @@ from harness.reach.capture import How
 from harness.reach.console import Console
 from harness.reach.errors import ApiRefused, Refused, Unreachable
 from harness.reach.kube import Kube
-
-VMI = "/apis/kubevirt.io/v1/namespaces/ns/virtualmachineinstances/vm"
-CONSOLE = "/apis/subresources.kubevirt.io/v1/namespaces/ns/virtualmachineinstances/vm/console"
-PLAIN = "plain.kubevirt.io"
-KINDS = {
-    "kind": "APIResourceList",
-    "groupVersion": "kubevirt.io/v1",
-    "resources": [
-        {"name": "virtualmachineinstances", "kind": "VirtualMachineInstance", "namespaced": True}
-    ],
-}
+from tests.reach.serial_consoles import CONSOLE, PLAIN, VMI, scripted
 
 
 @pytest.fixture
@@ -33,44 +23,6 @@ def kube(server: Any) -> Iterator[Kube]:
     client = client_from_file(server.write(server.kubeconfig()))
     yield Kube("management", client, WallClock(), timeouts=Timeouts(connect=5.0, read=5.0))
     client.rest_client.close()
-
-
-@pytest.fixture
-def vmi(server: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "apiVersion": "kubevirt.io/v1",
-        "kind": "VirtualMachineInstance",
-        "metadata": {"name": "vm", "namespace": "ns", "uid": "u-1"},
-        "status": {"phase": "Running"},
-    }
-    server.routes["GET /apis/kubevirt.io/v1"] = KINDS
-    server.routes[f"GET {VMI}"] = found
-    return found
-
-
-def scripted(*steps: bytes | str) -> Callable[..., Any]:
-    """Bytes are printed; "close" closes in order, "end" without a word, "reset" with a reset;
-    "wait" waits for the client to go."""
-
-    async def talk(request: web.Request) -> web.StreamResponse:
-        socket = web.WebSocketResponse(protocols=(PLAIN,))
-        await socket.prepare(request)
-        assert request.transport is not None
-        for step in steps:
-            if isinstance(step, bytes):
-                await socket.send_bytes(step)
-            elif step == "close":
-                await socket.close(code=1001, message=b"going away")
-            elif step == "wait":
-                async for _ in socket:
-                    pass
-            elif step == "reset":
-                request.transport.abort()
-            else:
-                request.transport.close()
-        return socket
-
-    return talk
 
 
 def ended(console: Console) -> Any:
@@ -147,6 +99,43 @@ def test_an_end_with_its_vmi_is_gone(
     console._line._bounded._inner.shutdown(2)  # the connection ends under it
     ending = ended(console)
     assert ending.how is How.GONE
+    assert words in ending.told
+
+
+@pytest.mark.parametrize(
+    ("status", "how", "words"),
+    [
+        ({"nodeName": "h2"}, How.MOVED, "the VMI was migrated from h1 to h2"),
+        (
+            {"nodeName": "h1", "migrationState": {"startTimestamp": "t"}},
+            How.MOVED,
+            "the VMI is being migrated",
+        ),
+        (
+            {"nodeName": "h1", "migrationState": {"startTimestamp": "t", "completed": True}},
+            How.TAKEN,
+            "another client attached",
+        ),
+        (
+            {"nodeName": "h1", "migrationState": {"startTimestamp": "t", "failed": True}},
+            How.TAKEN,
+            "another client attached",
+        ),
+        ({"nodeName": "h1", "migrationState": {}}, How.TAKEN, "another client attached"),
+        ({}, How.TAKEN, "another client attached"),
+    ],
+)
+def test_an_end_with_a_migration_is_nobodys_taking_it(
+    server: Any, kube: Kube, vmi: Any, status: dict[str, Any], how: How, words: str
+) -> None:
+    async def talk(request: web.Request) -> web.StreamResponse:
+        server.routes[f"GET {VMI}"] = {**vmi, "status": {"phase": "Running", **status}}
+        return await scripted("end")(request)
+
+    server.routes[f"GET {VMI}"] = {**vmi, "status": {"phase": "Running", "nodeName": "h1"}}
+    server.routes[f"GET {CONSOLE}"] = talk
+    ending = ended(Console.attach(kube, "ns", "vm"))
+    assert (ending.how, ending.early) == (how, True)
     assert words in ending.told
 
 

@@ -353,18 +353,13 @@ async def _two_events(request: web.Request) -> web.StreamResponse:
     return response
 
 
-def test_watch_is_a_stream_with_bookmarks(server: Any, kube: Kube) -> None:
+def test_a_watch_is_a_stream_that_is_recorded_as_one(server: Any, kube: Kube) -> None:
     server.routes[f"GET {PODS}"] = _two_events
-    opened = kube.open_watch("v1", "Pod", "ns", resource_version="7", labels="a", read_timeout=5)
+    opened = kube.stream(PODS, {"watch": "true", "labelSelector": "a"}, read_timeout=5)
     assert isinstance(opened, urllib3.HTTPResponse)
     query = json.loads(opened.read())["query"]
     opened.close()
-    assert query == {
-        "watch": "true",
-        "allowWatchBookmarks": "true",
-        "resourceVersion": "7",
-        "labelSelector": "a",
-    }
+    assert query == {"watch": "true", "labelSelector": "a"}
     assert kube.calls[-1].verb == "watch"
 
 
@@ -379,14 +374,14 @@ def test_watch_has_a_connection_of_its_own(server: Any, kube: Kube) -> None:
     server.routes[f"GET {POD}"] = server.routes[f"GET {PODS}"] = note
     for _ in range(2):
         kube.get("v1", "Pod", "ns", "p")
-    kube.open_watch("v1", "Pod", "ns", resource_version="7").close()
+    kube.stream(PODS, {"watch": "true"}, read_timeout=None).close()
     assert peers[0] == peers[1] != peers[2]
 
 
 def test_refused_watch_is_raised(server: Any, kube: Kube, refuse: Any) -> None:
     server.routes[f"GET {PODS}"] = refuse(410, "Expired", "too old resource version")
     with pytest.raises(ApiRefused, match="too old") as caught:
-        kube.open_watch("v1", "Pod", "ns", resource_version="1")
+        kube.stream(PODS, {"watch": "true"}, read_timeout=None)
     assert caught.value.code == 410
 
 
@@ -400,7 +395,7 @@ def test_open_watches_leave_the_pool_to_others(server: Any, kube: Kube) -> None:
 
     server.routes[f"GET {PODS}"] = endless
     server.routes[f"GET {POD}"] = {"kind": "Pod"}
-    opened = [kube.open_watch("v1", "Pod", "ns", resource_version="1") for _ in range(40)]
+    opened = [kube.stream(PODS, {"watch": "true"}, read_timeout=None) for _ in range(40)]
     assert kube.get("v1", "Pod", "ns", "p") == {"kind": "Pod"}
     for stream in opened:
         stream.close()

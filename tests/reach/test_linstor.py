@@ -22,22 +22,9 @@ from cryptography.hazmat.primitives.serialization import (
 from harness.reach import linstor as reach
 from harness.reach.errors import BadCertificate, Garbled, KeyUnusable, LabError, Unreachable
 from harness.reach.linstor import CertificateRefused, Keys, Linstor, LinstorRefused, Untrusted
+from tests.reach.clocks import Counted
 
 NODES = [{"name": "n1", "type": "Satellite", "connection_status": "ONLINE"}]
-
-
-class Counted:
-    """The lab's time stands; the runner's goes on by a second with each look."""
-
-    def __init__(self) -> None:
-        self.looked = 0.0
-
-    def now(self) -> float:
-        return 1767225600.0
-
-    def monotonic(self) -> float:
-        self.looked += 1.0
-        return self.looked
 
 
 @pytest.fixture(scope="module")

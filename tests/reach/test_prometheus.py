@@ -32,24 +32,11 @@ from harness.reach.prometheus import (
     TooLarge,
     Untrusted,
 )
+from tests.reach.clocks import Counted
 
 Serve = Callable[..., Any]
 NONE = {"status": "success", "data": {"resultType": "vector", "result": []}}
 BAD = {"status": "error", "errorType": "bad_data", "error": 'invalid parameter "query": 1:1'}
-
-
-class Counted:
-    """The lab's time stands; the runner's goes on by a second with each look."""
-
-    def __init__(self) -> None:
-        self.looked = 0.0
-
-    def now(self) -> float:
-        return 1767225600.0
-
-    def monotonic(self) -> float:
-        self.looked += 1.0
-        return self.looked
 
 
 @dataclass

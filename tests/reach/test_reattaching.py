@@ -17,7 +17,7 @@ from harness.reach.kube import Kube
 from harness.reach.reattaching import EVERY, LastingConsole
 from harness.session.labs import LabChoice
 from harness.twin.process import TwinProcess
-from tests.reach.test_console import CONSOLE, KINDS, VMI, scripted
+from tests.reach.serial_consoles import CONSOLE, scripted
 
 INVENTORY = Path(__file__).parents[2] / "inventory" / "twin.yaml"
 SPACE = "tenant-hil"
@@ -43,19 +43,6 @@ def kube(server: Any, clock: Moved) -> Iterator[Kube]:
     client = client_from_file(server.write(server.kubeconfig()))
     yield Kube("management", client, clock, timeouts=Timeouts(connect=5.0, read=5.0))
     client.rest_client.close()
-
-
-@pytest.fixture
-def vmi(server: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "apiVersion": "kubevirt.io/v1",
-        "kind": "VirtualMachineInstance",
-        "metadata": {"name": "vm", "namespace": "ns", "uid": "u-1"},
-        "status": {"phase": "Running"},
-    }
-    server.routes["GET /apis/kubevirt.io/v1"] = KINDS
-    server.routes[f"GET {VMI}"] = found
-    return found
 
 
 def waits_for(console: LastingConsole, text: bytes) -> bool:
@@ -123,6 +110,29 @@ def test_a_stolen_console_is_not_taken_back(
     clock.more = EVERY
     console.settle()
     assert server.requests(CONSOLE) == 1
+
+
+def test_a_machine_that_was_migrated_is_attached_to_on_its_new_host(
+    server: Any, kube: Kube, vmi: dict[str, Any], clock: Moved
+) -> None:
+    server.routes[f"GET {CONSOLE}"] = scripted(b"first\r\n", "end")
+    vmi["status"]["nodeName"] = "h1"
+    vmi["status"]["migrationState"] = {"startTimestamp": "2026-01-01T00:00:00Z"}
+    console = LastingConsole.attach(kube, "ns", "vm")
+    assert waits_for(console, b"first")
+    while console._console.ending is None:
+        console.capture.wait_for_more(console.capture.size, 0.05)
+    clock.more = EVERY
+    console.settle()
+    assert (console.ending, console.seams, server.requests(CONSOLE)) == (None, [], 1)
+    vmi["status"]["nodeName"] = "h2"
+    server.routes[f"GET {CONSOLE}"] = scripted(b"second\r\n", "wait")
+    clock.more = 2 * EVERY
+    assert waits_for(console, b"second")
+    (seam,) = console.seams
+    assert (seam.before, seam.after) == ("u-1", "u-1")
+    assert b"VMI u-1 was migrated; attached to it anew " in console.capture.text()
+    console.close()
 
 
 def test_a_machine_that_does_not_run_is_refused(

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.clock import HttpTimeSource, VirtualClock
+from harness.clock import VirtualClock
+from harness.httptime import HttpTimeSource
 from harness.reach.access import client_from_text
 from harness.reach.capture import How
 from harness.reach.console import Console

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 
 from harness.claims.catalogue import load as load_claims
 from harness.clock import WallClock
+from harness.reach.access import client_from_file
+from harness.reach.kube import Kube
 from harness.session.choice import choose
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,3 +157,26 @@ def gone() -> Callable[[int], bool]:
         return not lives(pid)
 
     return gone
+
+
+@pytest.fixture(scope="session")
+def left_up(start: Start) -> Callable[[Path], AbstractContextManager[Path]]:
+    """A twin that `hil twin up` left running in a directory, while in the block."""
+
+    @contextmanager
+    def up(directory: Path) -> Iterator[Path]:
+        twin = start([*HIL, "twin", "up", "--dir", str(directory)])
+        assert twin.process.stdout is not None
+        assert "the twin is up" in twin.process.stdout.readline()
+        yield directory
+        twin.interrupt(signal.SIGINT, group=False)
+        assert twin.end().status == 0
+
+    return up
+
+
+@pytest.fixture
+def kube(attached: Path) -> Kube:
+    """The management cluster of the twin that a test module's ``attached`` left running."""
+    client = client_from_file(attached / "kubeconfig", "management")
+    return Kube("management", client, WallClock())

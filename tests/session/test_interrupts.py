@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from harness.clock import WallClock
-from harness.reach.access import client_from_file
 from harness.reach.kube import Kube
 from harness.reach.lease import PoolLease
 from harness.session.interrupts import (
@@ -180,20 +179,11 @@ def test_a_worker_that_is_killed(own: Run, tmp_path: Path, gone: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def attached(start: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The directory of a twin that `hil twin up` left running."""
-    directory = tmp_path_factory.mktemp("twin")
-    twin = start([*HIL, "twin", "up", "--dir", str(directory)])
-    assert "the twin is up" in twin.process.stdout.readline()
-    yield directory
-    twin.interrupt(signal.SIGINT, group=False)
-    assert twin.end().status == 0
-
-
-@pytest.fixture
-def kube(attached: Path) -> Kube:
-    client = client_from_file(attached / "kubeconfig", "management")
-    return Kube("management", client, WallClock())
+def attached(
+    left_up: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    with left_up(tmp_path_factory.mktemp("twin")) as directory:
+        yield directory
 
 
 def assert_as_it_was(kube: Kube) -> None:

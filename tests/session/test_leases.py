@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from harness.clock import WallClock
-from harness.reach.access import client_from_file
 from harness.reach.kube import Kube
 
 Run = Callable[..., Any]
@@ -40,20 +38,9 @@ def test_it(pool, record):
 
 
 @pytest.fixture
-def attached(start: Run, tmp_path: Path) -> Iterator[Path]:
-    """The directory of a twin that `hil twin up` left running."""
-    directory = tmp_path / "twin"
-    twin = start([*HIL, "twin", "up", "--dir", str(directory)])
-    assert "the twin is up" in twin.process.stdout.readline()
-    yield directory
-    twin.interrupt(signal.SIGINT, group=False)
-    assert twin.end().status == 0
-
-
-@pytest.fixture
-def kube(attached: Path) -> Kube:
-    client = client_from_file(attached / "kubeconfig", "management")
-    return Kube("management", client, WallClock())
+def attached(left_up: Callable[..., Any], tmp_path: Path) -> Iterator[Path]:
+    with left_up(tmp_path / "twin") as directory:
+        yield directory
 
 
 @pytest.fixture

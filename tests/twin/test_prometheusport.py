@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -13,13 +12,6 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from harness.twin.process import Endpoint, PrometheusAccess, TwinProcess
-
-
-@pytest.fixture(scope="module")
-def twin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwinProcess]:
-    one = TwinProcess(tmp_path_factory.mktemp("twin"), seed=1)
-    yield one
-    one.close()
 
 
 @pytest.fixture
