@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from harness.bringup.connect import ConnectedLab, reachable
 from harness.bringup.headroom import measure
 from harness.bringup.leasing import cards_in_use, lease_name, promised
 from harness.bringup.linstor import linstor_of
+from harness.bringup.skew import FAR_APART, NTP, Skew, skew_of
 from harness.clock import ClockStuck
 from harness.doctor.check import Check, State
 from harness.doctor.permissions import TENANT, Extent, Permission, of_management, of_tenant
@@ -25,6 +25,7 @@ from harness.facts.goldenname import GOLDENS, name_of_golden
 from harness.facts.objects import name_of, text_at
 from harness.facts.reckoning import reckon
 from harness.observe import linstor as controller
+from harness.observe.platformversion import platform_version
 from harness.observe.pool import CAPI, DATA_VOLUMES, HELM, INFRASTRUCTURE, KUBEVIRT
 from harness.observe.trials import BOOTSTRAP
 from harness.reach.errors import ApiRefused, Garbled, LabError
@@ -37,10 +38,8 @@ from harness.twin.process import TwinFailed
 if TYPE_CHECKING:
     from harness.inventory.models import Host
 
-SKEW = 2.0
-"""Seconds between two clocks that are nobody's concern; an answer's Date has whole seconds."""
-TOO_FAR = 60.0
-"""Seconds from which times of the two sides cannot be put in one order any more."""
+SKEW = 1.0
+"""Seconds between two clocks that are nobody's concern."""
 _KINDS = (
     ("apps.cozystack.io/v1alpha1", "KubernetesNodes"),
     (HELM, "HelmRelease"),
@@ -95,6 +94,7 @@ def _lab(lab: ConnectedLab, choice: Choice) -> Iterator[Check]:
     yield from _guarded(
         "rights management", lambda: _rights(lab, lab.management, of_management(extent))
     )
+    yield from _guarded("platform", lambda: _platform(lab))
     yield from _guarded("kinds", lambda: _kinds(lab.management))
     yield from _guarded("classes", lambda: _classes(lab, pools))
     yield from _guarded("leases", lambda: _leases(lab, pools))
@@ -120,10 +120,11 @@ def _guarded(subject: str, look: Callable[[], Iterable[Check]]) -> Iterator[Chec
 
 def _api(kube: Kube, lab: ConnectedLab) -> Iterator[Check]:
     """Whether it answers, its version, and its clock against the lab's."""
-    subject = f"API {kube.name}"
+    subject, asked = f"API {kube.name}", lab.clock.now()
     answer = kube.stream("/version", {}, read_timeout=kube.timeouts.read, verb="get")
     try:
-        now, body, date = lab.clock.now(), answer.read(65536), answer.headers.get("Date", "")
+        body, date = answer.read(65536), str(answer.headers.get("Date", ""))
+        found = skew_of(date, asked, lab.clock.now())
     finally:
         answer.close()
     try:
@@ -133,20 +134,17 @@ def _api(kube: Kube, lab: ConnectedLab) -> Iterator[Check]:
             f"read {kube.name}'s version", repr(body[:80]), "look what answers"
         ) from wrong
     yield Check(subject, State.OK, f"answers at {kube.url}, Kubernetes {version}")
-    yield _skew(f"clock {kube.name}", date, now)
+    yield _skew(f"clock {kube.name}", date, found)
 
 
-def _skew(subject: str, date: str, now: float) -> Check:
-    try:
-        theirs = parsedate_to_datetime(date).timestamp()
-    except (ValueError, TypeError):
+def _skew(subject: str, date: str, found: Skew | None) -> Check:
+    if found is None:
         return Check(subject, State.UNKNOWN, f"it sends no Date that can be read: {date!r}")
-    apart = theirs - now
-    said = f"{abs(apart):.0f} s {'ahead' if apart > 0 else 'behind'}"
-    do = "let both follow one time source (NTP): times of both sides are compared"
-    if abs(apart) <= SKEW:
+    said = f"{abs(found.apart):.0f} s {'ahead' if found.apart > 0 else 'behind'}"
+    do = f"{NTP}: times of both sides are compared; a run is refused from {FAR_APART:.0f} s on"
+    if abs(found.apart) <= SKEW:
         return Check(subject, State.OK, f"within {SKEW:.0f} s of the runner's")
-    state = State.MISSING if abs(apart) > TOO_FAR else State.UNKNOWN
+    state = State.MISSING if found.too_far else State.UNKNOWN
     return Check(subject, state, f"{said} the runner's clock", do)
 
 
@@ -182,6 +180,20 @@ def may(kube: Kube, asked: Permission, verb: str, namespace: str) -> bool:
         "spec": {"resourceAttributes": given},
     }
     return bool((kube.create(review).get("status") or {}).get("allowed"))
+
+
+def _platform(lab: ConnectedLab) -> Iterator[Check]:
+    """Which release is installed: a run that cannot tell is evidence for none."""
+    found = platform_version(lab.management, now=lab.clock.now)
+    if found.version:
+        told = "; ".join(map(str, found.sources))
+        yield Check("platform", State.OK, f"Cozystack {found.version} is installed: {told}")
+        return
+    do = (
+        "let these credentials get deployments.apps and ocirepositories in cozy-system, or finish "
+        "the upgrade; no release can be signed with runs here until then"
+    )
+    yield Check("platform", State.UNKNOWN, found.reason, do, needed=False)
 
 
 def _kinds(kube: Kube) -> Iterator[Check]:

@@ -106,6 +106,12 @@ def of_management(extent: Extent) -> Iterator[Permission]:
     )
     yield Permission("", "pods", ("list",), "cozy-linstor", "find the storage nodes")
     yield Permission("", "pods", ("create",), "cozy-linstor", "ask the kernels of DRBD", "exec")
+    for group, resource in (
+        ("apps", "deployments"),
+        ("source.toolkit.fluxcd.io", "ocirepositories"),
+    ):
+        why = "read which platform is installed"
+        yield Permission(group, resource, ("get",), "cozy-system", why, needed=False)
     if extent.console:
         yield Permission(
             "subresources.kubevirt.io",
@@ -119,7 +125,10 @@ def of_management(extent: Extent) -> Iterator[Permission]:
         yield Permission("cdi.kubevirt.io", "datavolumes", READ, GOLDENS, "find golden images")
     if extent.platform:
         yield Permission("cozystack.io", "packages", ("get", "patch"), "", "edit the catalogue")
-        yield Permission("cdi.kubevirt.io", "datavolumes", ("delete",), GOLDENS, "undo it")
+        made = ("list", "create", "delete")
+        why = "make goldens of its own, and undo it"
+        yield Permission("cdi.kubevirt.io", "datavolumes", made, GOLDENS, why)
+        yield Permission("", "persistentvolumeclaims", made, GOLDENS, why)
 
 
 def of_tenant(extent: Extent) -> Iterator[Permission]:

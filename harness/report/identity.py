@@ -1,7 +1,8 @@
 """On what a run was made: versions, images, cards and storage, read off its ledger.
 
 The chart's version, the operator's, schematic, extensions, driver and PCI ids have to stand on a
-sign-off (lanes.md section 6, rule 3). What a ledger does not record is said to be so.
+sign-off (lanes.md section 6, rule 3). What a ledger does not record is said to be so. The subject
+is what somebody typed, and stands apart from the platform, which was read.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.report.ledger import LedgerView
-from harness.report.records import Record
+from harness.report.platform import PRODUCT
+from harness.report.records import Record, rows_of
 from harness.report.rundir import RunInfo
 
 TITLES: Mapping[str, str] = {
-    "platform": "Platform",
+    "subject": "Said to be",
+    "platform": "Platform installed",
     "charts": "Charts",
     "operator": "GPU operator",
     "talos": "Talos",
@@ -30,7 +33,7 @@ TITLES: Mapping[str, str] = {
     "harness": "Harness",
 }
 """Each item of a run's identity, as a sign-off names it, in its order."""
-SAME_EVERYWHERE = ("platform", "charts", "operator")
+SAME_EVERYWHERE = ("subject", "platform", "charts", "operator")
 """What has to be one and the same in all runs of a release; the rest may differ by pool."""
 
 _CHART = re.compile(r'"chartName": ?"(?P<name>[^"]+)",\s*"chartVersion": ?"(?P<version>[^"]+)"')
@@ -38,17 +41,22 @@ _OPERATOR_IMAGE = re.compile(r"(?:^|/)gpu-operator:(v?\d[\w.-]*)")
 _KUBELET = re.compile(r'"?kubeletVersion"?: ?"?(v\d[^",\s]*)')
 _OS_IMAGE = re.compile(r'"?osImage"?: ?"?Talos \((v[^)]+)\)')
 _KERNEL = re.compile(r'"?kernelVersion"?: ?"?(\d[^",\s]*)')
+_UNKNOWN = "unknown: "
 _TOOLS = ("hil",)
 """Components in run.json that are of the harness and not of what it tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One value of one item, and the pools at which it was read ("" where it is of the run)."""
+    """One value of one item, and the pools at which it was read ("" where it is of the run).
+
+    ``known``: it is a value; else it is why none could be read.
+    """
 
     item: str
     value: str
     pools: tuple[str, ...]
+    known: bool = True
 
 
 def identity(view: LedgerView, run: RunInfo) -> tuple[Seen, ...]:
@@ -61,11 +69,15 @@ def identity(view: LedgerView, run: RunInfo) -> tuple[Seen, ...]:
             found.setdefault((item, value), {})[pool] = None
     order = list(TITLES)
     return tuple(
-        Seen(item, value, tuple(one for one in pools if one))
+        Seen(item, value, tuple(one for one in pools if one), known=not _unread(item, value))
         for (item, value), pools in sorted(
             found.items(), key=lambda entry: (order.index(entry[0][0]), entry[0][1])
         )
     )
+
+
+def _unread(item: str, value: str) -> bool:
+    return item == "platform" and value.startswith(_UNKNOWN)
 
 
 def table(found: Mapping[str, Sequence[Seen]]) -> list[dict[str, Any]]:
@@ -124,10 +136,10 @@ def pool_of(record: Record) -> str:
 
 def _all(view: LedgerView, run: RunInfo) -> Iterator[tuple[str, str, str]]:
     for component, version in run.versions.items():
-        item = "harness" if component in _TOOLS else "platform"
+        item = "harness" if component in _TOOLS else "subject"
         yield item, f"{component} {version}", ""
     if run.subject:
-        yield "platform", run.subject, ""
+        yield "subject", run.subject, ""
     for fact in view.of("fact"):
         pool = pool_of(fact)
         for item, read in _READERS:
@@ -138,6 +150,13 @@ def _all(view: LedgerView, run: RunInfo) -> Iterator[tuple[str, str, str]]:
 def _values(fact: Record) -> Mapping[str, Any]:
     values = fact.data.get("values")
     return values if isinstance(values, dict) else {}
+
+
+def _platform(fact: Record) -> Iterator[str]:
+    """What the cluster tells of itself; that it could not be read is a reason, no version."""
+    if fact.text("kind") == "PlatformVersion":
+        version, reason = (_values(fact).get(key) for key in ("version", "reason"))
+        yield f"{PRODUCT} {version}" if version else f"{_UNKNOWN}{reason or 'no reason is told'}"
 
 
 def _charts(fact: Record) -> Iterator[str]:
@@ -151,8 +170,8 @@ def _charts(fact: Record) -> Iterator[str]:
 def _operator(fact: Record) -> Iterator[str]:
     if fact.text("kind") != "DaemonSets":
         return
-    for one in _values(fact).get("sets") or ():
-        for container in one.get("containers") or () if isinstance(one, dict) else ():
+    for one in fact.rows("sets"):
+        for container in rows_of(one.get("containers")):
             image = _OPERATOR_IMAGE.search(str(container.get("image")))
             if image:
                 yield image[1]
@@ -198,8 +217,8 @@ def _driver(fact: Record) -> Iterator[str]:
 
 def _pci(fact: Record) -> Iterator[str]:
     if fact.text("kind") == "PciCards":
-        for card in _values(fact).get("cards") or ():
-            if isinstance(card, dict) and card.get("vendor") == "10de":
+        for card in fact.rows("cards"):
+            if card.get("vendor") == "10de":
                 yield f"10de:{card.get('device')}"
 
 
@@ -212,13 +231,14 @@ def _storage(fact: Record) -> Iterator[str]:
     if fact.text("kind") == "LinstorPools":
         providers = {
             str(one.get("provider"))
-            for one in values.get("pools") or ()
-            if isinstance(one, dict) and one.get("provider") not in (None, "DISKLESS")
+            for one in fact.rows("pools")
+            if one.get("provider") not in (None, "DISKLESS")
         }
         yield from (f"LINSTOR pools of {one}" for one in sorted(providers))
 
 
 _READERS: tuple[tuple[str, Callable[[Record], Iterable[str]]], ...] = (
+    ("platform", _platform),
     ("charts", _charts),
     ("operator", _operator),
     ("talos", _talos),

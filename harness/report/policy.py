@@ -131,7 +131,9 @@ class PolicyFile(_Part):
         ("cluster",), min_length=1, description="what a run must have been made on"
     )
     max_age: Age = Field(alias="maxAge", description="how old a run may be: 36h, 14d")
-    identity: tuple[Item, ...] = Field((), description="what the runs must record of themselves")
+    identity: tuple[Item, ...] = Field(
+        (), description="what the runs must record; platform: what was installed, not the subject"
+    )
     cards: dict[str, PciIds] = Field(
         {}, description="hardware to the PCI ids that a guest with it must show"
     )

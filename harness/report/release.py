@@ -10,6 +10,7 @@ from enum import StrEnum
 from harness.report.identity import SAME_EVERYWHERE, TITLES
 from harness.report.merged import Run, discounts, row_discounts, standing
 from harness.report.outcome import Row, Standing
+from harness.report.platform import contradicted
 from harness.report.policy import Policy, Requirement
 
 KNOWN_ISSUE = "known-issue"
@@ -198,6 +199,8 @@ def _of_another(run: Run, subject: str) -> Iterator[str]:
     if run.info.subject != subject or not subject:
         tested = repr(run.info.subject) if run.info.subject else "no release by name"
         yield f"it tested {tested}"
+    if subject:
+        yield from contradicted(subject, run.installed)
 
 
 def _why_open(need: Requirement, runs: Sequence[Run], said: Sequence[Said]) -> Iterator[str]:
@@ -313,7 +316,8 @@ def _versions_apart(runs: Sequence[Run]) -> Iterator[str]:
     found: dict[tuple[str, str], dict[str, list[str]]] = {}
     for run in runs:
         for seen in run.identity:
-            if seen.item in SAME_EVERYWHERE and seen.value != run.info.subject:
+            said = (seen.item, seen.value) == ("subject", run.info.subject)
+            if seen.item in SAME_EVERYWHERE and seen.known and not said:
                 name, _, version = seen.value.rpartition(" ")
                 by_version = found.setdefault((seen.item, name), {})
                 by_version.setdefault(version, []).append(run.id)
@@ -326,6 +330,10 @@ def _versions_apart(runs: Sequence[Run]) -> Iterator[str]:
 def _unrecorded(policy: Policy, answered: Sequence[Answered], runs: Sequence[Run]) -> Iterator[str]:
     """What a policy wants to be recorded, and a run on which one of its claims rests does not."""
     items = {run.id: {seen.item for seen in run.identity} for run in runs}
+    unread: dict[tuple[str, str], list[str]] = {}
+    for run in runs:
+        for seen in run.unread:
+            unread.setdefault((run.id, seen.item), []).append(seen.value)
     for name, item in policy.identity:
         resting = dict.fromkeys(
             run
@@ -336,3 +344,6 @@ def _unrecorded(policy: Policy, answered: Sequence[Answered], runs: Sequence[Run
         lacking = [run for run in resting if item not in items[run]]
         if lacking:
             yield f"{TITLES[item]}: not recorded by {', '.join(lacking)}; policy {name} wants it"
+        for rested in resting:
+            for value in unread.get((rested, item), ()):
+                yield f"{TITLES[item]}: {value} ({rested}); policy {name} wants it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from harness.claims.catalogue import Claim
 from harness.report import evidence
 from harness.report.atomic import write_bytes, write_json
 from harness.report.chain import Chain, chains
-from harness.report.identity import identity, table
+from harness.report.identity import Seen, identity, table
 from harness.report.ledger import LedgerView
 from harness.report.limits import limits
 from harness.report.outcome import Finding, Row, Standing, Summary, exit_status
+from harness.report.platform import contradicted
 from harness.report.records import DESELECTED, Record, rfc3339, visible
 from harness.report.redact import redact_data
 from harness.report.rundir import RunInfo
@@ -52,7 +53,8 @@ def document(
     template is given. ``claims`` is the catalogue; a claim it lacks is shown by its id.
     """
     failures = _failures(view, summary, run)
-    reservations = _reservations(run)
+    seen = identity(view, run)
+    reservations = _reservations(run, seen)
     shown = {
         "schema": SCHEMA,
         "signable": not failures and not reservations,
@@ -60,7 +62,7 @@ def document(
         "obstacles": failures + reservations,
         "run": _run(run),
         "substrate": _substrate(run),
-        "identity": table({run.run_id: identity(view, run)}),
+        "identity": table({run.run_id: seen}),
         "ledger": {
             "sha256": view.sha256,
             "merged": view.merged,
@@ -159,13 +161,14 @@ def _failures(view: LedgerView, summary: Summary, run: RunInfo) -> list[str]:
 
 _RESERVED: Mapping[Substrate, str] = {
     Substrate.SIMULATED: "the lab was simulated",
+    Substrate.CONTAINERS: "the lab's nodes were containers on one kernel, no machines",
     Substrate.MINI_LAB: "the lab was a mini-lab: real guests and real DRBD, but nothing of the "
     "release was in it",
     Substrate.UNRECORDED: "the run does not record whether its lab was real",
 }
 
 
-def _reservations(run: RunInfo) -> list[str]:
+def _reservations(run: RunInfo, seen: Sequence[Seen]) -> list[str]:
     """Why even a run in which everything holds is no evidence for a release.
 
     A release is signed on QEMU with the product in it and on hardware (lanes.md sections 1 and 6).
@@ -174,7 +177,19 @@ def _reservations(run: RunInfo) -> list[str]:
     found = [_RESERVED[on] for on in [substrate_of(run.kind)] if on in _RESERVED]
     if not run.subject:
         found.append("the run does not record which release it tested")
-    return found
+    return found + list(_of_platform(run, [one for one in seen if one.item == "platform"]))
+
+
+def _of_platform(run: RunInfo, seen: Sequence[Seen]) -> Iterator[str]:
+    """What is installed is what is signed: read off the cluster, and one from start to end."""
+    yield from (f"the platform installed is {one.value}" for one in seen if not one.known)
+    if not seen and substrate_of(run.kind) is Substrate.CLUSTER:
+        yield "the run does not record which platform is installed"
+    installed = [one.value for one in seen if one.known]
+    if run.subject:
+        yield from contradicted(run.subject, installed)
+    if len(installed) > 1:
+        yield f"the platform changed during the run: {', '.join(installed)}"
 
 
 def _claims(number: int) -> str:

@@ -107,10 +107,21 @@ class Pools:
         held = self._open.enter_context(self._lab.hold(name, log, self._keep_time, refused))
         self.evidence.holds(held)
         if not isinstance(held, GuestPool):
+            self._keep_platform(held, ledger)
             if held.terms.save:
                 self._keep_state(held, log)
             held.at_end.append(lambda: self._keep_boots(held, ledger))
         return held
+
+    def _keep_platform(self, held: HeldPool, ledger: Shard) -> None:
+        """Write down which platform is installed, now and as of its end: one may come between."""
+        from harness.observe.platformversion import platform_version
+
+        def look() -> None:
+            ledger.fact(platform_version(held.lab.management, now=held.lab.clock.now))
+
+        look()
+        held.at_end.append(look)
 
     def _keep_boots(self, held: HeldPool, ledger: Shard) -> None:
         """Write down what is known of its workers' boots, as of its end."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.bringup.connect import ConnectedLab, Reachable, connect
+from harness.bringup.connect import ConnectedLab
 from harness.bringup.keeper import hold
 from harness.doctor import clusters
 from harness.doctor.check import Check, State
 from harness.doctor.permissions import TENANT, Extent, Permission, of_management, of_tenant
-from harness.inventory.loading import load
+from harness.observe.platformversion import platform_version
 from harness.reach.kube import Kube
 from harness.reach.lease import PoolLease
 from harness.session.choice import choose
@@ -24,22 +24,6 @@ TWIN = ROOT / "inventory" / "twin.yaml"
 CLASS = ("storage.k8s.io/v1", "StorageClass", "", "replicated")
 
 Told = Callable[..., dict[str, list[Check]]]
-
-
-@pytest.fixture(scope="module")
-def twin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwinProcess]:
-    process = TwinProcess(tmp_path_factory.mktemp("twin"), seed=1)
-    yield process
-    process.close()
-
-
-@pytest.fixture
-def lab(twin: TwinProcess) -> Iterator[ConnectedLab]:
-    way = Reachable(twin.endpoint.kubeconfig, "management", twin.endpoint.clock_url)
-    connected = connect(load(TWIN), way, "mine")
-    with connected.clock.actor("test"):
-        yield connected
-    connected.close()
 
 
 @pytest.fixture
@@ -94,6 +78,27 @@ def test_who_holds_a_pool_and_since_when(lab: ConnectedLab, told: Told) -> None:
     assert one.state is State.OK
     assert "it is taken over" in one.said
     lease.release()
+
+
+def test_which_platform_is_installed_and_what_to_do_where_it_is_not_known(
+    lab: ConnectedLab, told: Told
+) -> None:
+    (one,) = told()["platform"]
+    assert one.state is State.OK
+    assert one.said.startswith("Cozystack v1.7.0 is installed: COZYSTACK_VERSION of Deployment")
+    place = ("apps/v1", "Deployment", "cozy-system", "cozystack-operator")
+    stored = lab.management.get(*place)
+    assert stored is not None
+    lab.management.delete(*place)
+    (one,) = told()["platform"]
+    assert (one.state, one.fails) == (State.UNKNOWN, False)
+    assert "says 'it is not there" in one.said
+    assert "deployments.apps" in one.do and "no release can be signed" in one.do
+    keep = {key: value for key, value in stored.items() if key != "metadata"}
+    metadata = {"name": place[3], "namespace": place[2]}
+    lab.management.create({**keep, "metadata": metadata})
+    lab.management.merge(*place, {"status": stored["status"]}, subresource="status")
+    assert told()["platform"][0].state is State.OK
 
 
 def test_a_class_that_is_not_there(lab: ConnectedLab, told: Told) -> None:
@@ -167,6 +172,7 @@ def test_the_table_has_all_that_holding_a_pool_asks(lab: ConnectedLab) -> None:
         return
 
     with hold(lab, "gpu-l40s", log) as pool:
+        platform_version(lab.management, now=lab.clock.now)
         pool.trials.valid()
         pool.state()
         pool.probes.fresh(pool.workers[0].name)

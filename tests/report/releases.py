@@ -24,6 +24,11 @@ ADDONS: Mapping[str, Any] = {"kind": "Addons", "override": [], "hami": None}
 CARDS: Mapping[str, Any] = {"kind": "PciCards", "cards": [{"vendor": "10de", "device": "26b9"}]}
 
 
+def platform(version: str, reason: str = "") -> Mapping[str, Any]:
+    """What a cluster told of the platform that is installed on it."""
+    return {"kind": "PlatformVersion", "version": version, "sources": [], "reason": reason}
+
+
 def records(
     says: Mapping[str, str],
     hardware: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.report.changes import compare
-from tests.report.releases import ADDONS, A, B, C, run
+from tests.report.releases import ADDONS, A, B, C, platform, run
 
 
 def test_two_runs_that_say_the_same_do_not_differ() -> None:
@@ -89,3 +89,21 @@ def test_times_are_compared_with_the_spread_of_earlier_runs() -> None:
     assert not compare(before, after).timings
     (time,) = compare(before, after, earlier).timings
     assert (time.name, time.before, time.after) == ("join of a worker on gpu", 100.0, 130.0)
+
+
+def test_what_was_installed_is_compared_apart_from_what_was_said() -> None:
+    before, after, blind = (
+        run(name, {A: "holds"}, facts=(ADDONS, told))
+        for name, told in (
+            ("r1", platform("v1.6.0")),
+            ("r2", platform("v1.7.0")),
+            ("r3", platform("", "403 Forbidden")),
+        )
+    )
+    for other, value in ((after, "Cozystack v1.7.0"), (blind, "unknown: 403 Forbidden")):
+        (found,) = compare(before, other).versions
+        assert (found.title, found.before, found.after) == (
+            "Platform installed",
+            ("Cozystack v1.6.0",),
+            (value,),
+        )

@@ -57,6 +57,17 @@ def told(*facts: dict[str, Any], **info: Any) -> dict[str, list[str]]:
             ["595.45 (open modules)"],
         ),
         (dict(CARDS), "pci", ["10de:26b9"]),
+        (
+            {"kind": "PlatformVersion", "version": "v1.7.0", "reason": ""},
+            "platform",
+            ["Cozystack v1.7.0"],
+        ),
+        (
+            {"kind": "PlatformVersion", "version": "", "reason": "403 Forbidden"},
+            "platform",
+            ["unknown: 403 Forbidden"],
+        ),
+        ({"kind": "PlatformVersion"}, "platform", ["unknown: no reason is told"]),
         ({"kind": "DrbdStatus", "version": "9.2.14"}, "storage", ["DRBD 9.2.14"]),
         ({"kind": "Extensions", "names": ["b", "a"], "schematic": ""}, "extensions", ["a, b"]),
         ({"kind": "Extensions", "names": [], "schematic": ""}, "extensions", ["none"]),
@@ -87,9 +98,23 @@ def test_what_is_cut_or_strange_is_not_recorded(fact: dict[str, Any]) -> None:
     assert set(told(fact, subject="")) == set()
 
 
-def test_the_harness_is_no_version_of_the_platform() -> None:
+def test_what_somebody_typed_is_no_version_of_the_platform() -> None:
     found = told(versions={"hil": "0.1", "cozystack": "v1.7.0"})
-    assert found == {"platform": [SUBJECT, "cozystack v1.7.0"], "harness": ["hil 0.1"]}
+    assert found == {"subject": [SUBJECT, "cozystack v1.7.0"], "harness": ["hil 0.1"]}
+
+
+def test_that_a_platform_could_not_be_read_is_no_value_of_it() -> None:
+    facts = [
+        {"kind": "PlatformVersion", "version": "", "reason": "403"},
+        {"kind": "PlatformVersion", "version": "v1.7.0"},
+    ]
+    made = run("r", {A: "holds"}, facts=facts, subject="unknown: to me")
+    assert {(one.item, one.value): one.known for one in identity(made.view, made.info)} == {
+        ("subject", "unknown: to me"): True,
+        ("platform", "Cozystack v1.7.0"): True,
+        ("platform", "unknown: 403"): False,
+    }
+    assert made.installed == ("Cozystack v1.7.0",)
 
 
 def test_each_value_says_at_which_pools_it_was_read() -> None:

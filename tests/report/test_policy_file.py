@@ -195,6 +195,13 @@ def test_the_projects_own_policies_load(name: str) -> None:
     assert found.name == name and found.release == (name != "twin")
 
 
+@pytest.mark.parametrize("name", ["nightly", "l40s", "gb202"])
+def test_no_release_is_signed_without_the_platform_that_was_installed(name: str) -> None:
+    for policy in (name, "release"):
+        found = load(POLICIES / f"{policy}.yaml", load_claims())
+        assert (name, "platform") in found.identity
+
+
 def test_a_release_needs_the_nightly_lane_and_both_cards() -> None:
     found = load(find("release", POLICIES), load_claims())
     assert found.hardware == ("", "L40S", "GB202")

@@ -21,6 +21,7 @@ from tests.report.releases import (
     C,
     judged,
     need,
+    platform,
     policy,
     run,
 )
@@ -253,6 +254,75 @@ def test_what_must_be_recorded_and_is_not_stands_in_the_way() -> None:
     )
 
 
+WANTS_PLATFORM = policy(need(A), identity=(("p", "platform"),))
+
+
+def with_platforms(name: str, *facts: Any, **more: Any) -> Run:
+    return run(name, {A: HOLDS}, facts=(ADDONS, *facts), **more)
+
+
+def test_a_release_is_signed_with_runs_against_what_is_installed() -> None:
+    good = with_platforms("r", platform("v1.7.0"))
+    assert judged(WANTS_PLATFORM, good).result is Result.SIGNABLE
+    two = judged(WANTS_PLATFORM, good, with_platforms("s", platform("v1.7.0")))
+    assert two.result is Result.SIGNABLE
+
+
+@pytest.mark.parametrize("wanted", [WANTS_PLATFORM, policy(need(A))])
+@pytest.mark.parametrize("version", ["v1.6.0", "v1.7.1", "v1.7.0-rc.1", "v1.7.0-3-gabc"])
+def test_another_platform_than_the_one_signed_is_no_evidence(wanted: Any, version: str) -> None:
+    decision = judged(wanted, with_platforms("r", platform(version)))
+    says = f"the platform installed is 'Cozystack {version}', and not 'Cozystack v1.7.0'"
+    assert answers(decision) == {A: Answer.OPEN}
+    assert f"which does not count: {says}" in why(decision)
+    assert f"r: {says}" in decision.obstacles
+
+
+def test_a_subject_without_a_version_proves_nothing_of_what_is_installed() -> None:
+    given = with_platforms("r", platform("v1.7.0"), subject="the December release")
+    decision = judged(WANTS_PLATFORM, given)
+    assert decision.obstacles == (
+        "r: 'the December release' names no single version to hold against the installed "
+        "'Cozystack v1.7.0'",
+    )
+
+
+def test_a_platform_that_could_not_be_read_is_shown_and_is_in_the_way_where_wanted() -> None:
+    given = with_platforms("r", platform("", "it may not be read: 403 Forbidden"))
+    decision = judged(WANTS_PLATFORM, given)
+    assert answers(decision) == {A: Answer.ESTABLISHED}
+    assert decision.obstacles == (
+        "Platform installed: unknown: it may not be read: 403 Forbidden (r); policy p wants it",
+    )
+    (row,) = (one for one in document(decision, CLAIMS)["identity"] if one["item"] == "platform")
+    assert [one["value"] for one in row["values"]] == ["unknown: it may not be read: 403 Forbidden"]
+    assert judged(policy(need(A)), given).result is Result.SIGNABLE
+
+
+def test_one_look_that_could_not_be_read_is_in_the_way_though_another_was() -> None:
+    told = (platform("v1.7.0"), platform("", "it differs"), platform("", "it vanished"))
+    given = with_platforms("r", *told)
+    assert judged(WANTS_PLATFORM, given).obstacles == (
+        "Platform installed: unknown: it differs (r); policy p wants it",
+        "Platform installed: unknown: it vanished (r); policy p wants it",
+    )
+
+
+def test_what_is_typed_is_not_a_record_of_the_platform() -> None:
+    given = with_platforms("r", versions={"cozystack": "v1.7.0"})
+    assert judged(WANTS_PLATFORM, given).obstacles == (
+        "Platform installed: not recorded by r; policy p wants it",
+    )
+
+
+def test_a_platform_that_changed_under_a_run_is_in_the_way() -> None:
+    given = with_platforms("r", platform("v1.7.0"), platform("v1.8.0"))
+    assert judged(WANTS_PLATFORM, given).obstacles == (
+        "r: the platform installed is 'Cozystack v1.8.0', and not 'Cozystack v1.7.0'",
+        "the runs had different versions: Cozystack v1.7.0 in r, v1.8.0 in r",
+    )
+
+
 def test_a_known_issue_is_no_excuse() -> None:
     issue = {"record": "known-issue", "claim": A, "pool": "gpu", "owner": "Ada", "link": "l/1"}
     issue |= {"expires": "2027-01-01", "signature": "s", "state": "matched"}
@@ -397,3 +467,10 @@ def test_a_verdict_is_signable_only_with_everything(runs: list[Run]) -> None:
     decision = judged(WANTED, *runs, subject=SUBJECT)
     whole = all(one.answer is Answer.ESTABLISHED for one in decision.answered)
     assert (decision.result is Result.SIGNABLE) == (whole and not decision.obstacles)
+
+
+def test_a_cluster_of_containers_is_no_cluster_of_machines() -> None:
+    decision = judged(policy(need(A)), run("r", {A: HOLDS}, kind="containers"))
+    assert answers(decision) == {A: Answer.OPEN}
+    (one,) = decision.answered
+    assert "its substrate is containers, and cluster is needed" in one.because

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from harness.judge.verdict import Outcome, Verdict
 from harness.report import signoff
 from harness.report.ledger import Ledger, merge, read
 from harness.report.outcome import summarise
+from harness.report.records import Record
 from harness.report.rundir import RunInfo
 from tests.report.published import assert_valid
 
@@ -39,8 +41,21 @@ def run_info(**more: Any) -> RunInfo:
     return RunInfo(**(fields | more))
 
 
-def build(run: Path, kind: str = "cluster", **more: Any) -> dict[str, Any]:
+def platform(version: str, reason: str = "") -> Record:
+    """What a cluster told of the platform that is installed on it."""
+    values = {"version": version, "sources": [], "reason": reason}
+    line = {"record": "fact", "id": "p", "kind": "PlatformVersion", "values": values}
+    return Record("fact", "pool-p", 1, line)
+
+
+def build(
+    run: Path,
+    kind: str = "cluster",
+    platforms: Sequence[Record] = (platform("v1.4.0"),),
+    **more: Any,
+) -> dict[str, Any]:
     view = read(run)
+    view = replace(view, records=(*view.records, *platforms))
     shown = signoff.document(view, summarise(view), run_info(kind=kind, **more), load())
     assert_valid(shown)
     return shown
@@ -313,6 +328,48 @@ def test_a_release_without_a_name_cannot_be_signed(tmp_path: Path, verdict: Verd
     assert shown["obstacles"] == ["the run does not record which release it tested"]
     assert "No release named" in page(tmp_path, subject="", versions={}).text
     assert build(tmp_path)["signable"]
+
+
+@pytest.mark.parametrize(
+    ("platforms", "obstacles"),
+    [
+        ((), ["the run does not record which platform is installed"]),
+        (
+            (platform("v1.3.9"),),
+            ["the platform installed is 'Cozystack v1.3.9', and not 'Cozystack v1.4.0'"],
+        ),
+        (
+            (platform("", "403 Forbidden"),),
+            ["the platform installed is unknown: 403 Forbidden"],
+        ),
+        (
+            (platform("v1.4.0"), platform("v1.4.1")),
+            [
+                "the platform installed is 'Cozystack v1.4.1', and not 'Cozystack v1.4.0'",
+                "the platform changed during the run: Cozystack v1.4.0, Cozystack v1.4.1",
+            ],
+        ),
+    ],
+)
+def test_what_is_installed_has_to_be_what_is_named(
+    tmp_path: Path, verdict: Verdicts, platforms: Sequence[Record], obstacles: list[str]
+) -> None:
+    shown = build(all_hold(tmp_path, verdict), platforms=platforms)
+    assert (shown["signable"], shown["obstacles"]) == (False, obstacles)
+    for kind in ("twin", "qemu"):
+        there = build(tmp_path, kind, platforms=())["obstacles"]
+        assert not [one for one in there if "platform" in one]
+
+
+def test_what_is_installed_is_shown_apart_from_what_is_said(
+    tmp_path: Path, verdict: Verdicts
+) -> None:
+    shown = build(all_hold(tmp_path, verdict), platforms=(platform("v1.4.0"),))
+    values = {one["item"]: [v["value"] for v in one["values"]] for one in shown["identity"]}
+    assert values["platform"] == ["Cozystack v1.4.0"]
+    assert "Cozystack v1.4.0" in values["subject"]
+    text = page(tmp_path, platforms=(), kind="qemu").text
+    assert "Platform installed not recorded" in text
 
 
 def test_what_established_claims_leave_open_is_told(written: Path) -> None:

@@ -136,6 +136,14 @@ _COZYSTACK = (
         age=False,
     ),
     _kind(HELM, "HelmRelease", short="hr", shown=_FLUX, age=False),
+    _kind(
+        "source.toolkit.fluxcd.io/v1",
+        "OCIRepository",
+        "ocirepositories",
+        "ocirepo",
+        shown=(*_columns(URL="spec.url"), *_READY, *_FLUX[-1:], _AGE),
+        age=False,
+    ),
 )
 _CLUSTER_API = (
     _kind(CAPI, "Cluster", short="cl", shown=_columns(Phase="status.phase")),

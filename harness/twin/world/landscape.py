@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.twin.world import conditions, golden_catalogue, hosts, landscape_rbac, projection
+from harness.twin.world import (
+    conditions,
+    golden_catalogue,
+    hosts,
+    landscape_rbac,
+    platform_install,
+    projection,
+)
 from harness.twin.world.conditions import Condition
 from harness.twin.world.heartbeats import LEASES, node_conditions
 from harness.twin.world.images import VANILLA
@@ -84,6 +91,8 @@ def build(world: World) -> None:
         create(_instancetype(name, cpus, memory), manager="virt-operator")
     for tenant, parent in (("root", "tenant-root"), ("hil", "tenant-root")):
         adopt(world, projection.TENANT, tenant, parent, {"etcd": tenant == "root"})
+    for obj in platform_install.objects(world.engine.now):
+        create(obj, manager=MANAGER)
     world.catalogue.adopt()
     world.hosts.start_heartbeats()
 
