@@ -49,7 +49,9 @@ def tenant_addon_facts(pool: HeldPool) -> TenantAddons:
     deadline = lab.clock.deadline(ADDON_BUDGET)
     while True:
         found = tenant_addons(lab.tenant, there, nodes, now=lab.clock.now, lookup=lookup, disk=disk)
-        if _settled(found) or deadline.expired:
+        # one of another pool that has just joined is counted before its ingress pod is Ready
+        ingress = not pool.terms.beside or _ingress(found)
+        if (_settled(found) and ingress) or deadline.expired:
             return found
         pool.pause(min(PAUSE, deadline.remaining()), "addons to come up on every worker")
 
@@ -67,6 +69,10 @@ def _settled(found: TenantAddons) -> bool:
     figures = all(one.measured for one in found.workers) or METRICS not in found.there
     dns = found.dns is None or found.dns.available == "True"
     return agents and drivers and figures and dns
+
+
+def _ingress(found: TenantAddons) -> bool:
+    return all(one.ready >= one.wanted for one in found.ingress)
 
 
 class AddonTrial:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import urllib3
 
-from harness.clock import Clock, HttpTimeSource, Moment, VirtualClock, WallClock
+from harness.bringup.seat import Seat
+from harness.clock import Clock, ClockStuck, Moment, VirtualClock, WallClock
+from harness.httptime import HttpTimeSource
 from harness.inventory.models import Lab
 from harness.inventory.naming import cluster_name
 from harness.inventory.secrets import SecretUnavailableError
@@ -78,11 +80,15 @@ class LabTime:
     """A lab's time over HTTP, whose silence is the lab's fault and none of the harness.
 
     A request that was broken off, by Ctrl-C for one, spoils its connection: the next has its own.
+    ``seat`` is how who shares the time with other processes is called, "" for who is alone.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, seat: str = "") -> None:
         self._url = url
         self._source = HttpTimeSource(url)
+        self._seat = Seat.take(url, seat) if seat else None
+        if self._seat is not None:
+            self._source.seat = self._seat.ident
 
     def settle(self) -> Moment:
         """Bring every watch up to date without moving time. Raises Unreachable."""
@@ -93,8 +99,10 @@ class LabTime:
         return self._ask(lambda source: source.advance(until))
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Let go of the connection, and of the seat."""
         self._source.close()
+        if self._seat is not None:
+            self._seat.leave()
 
     def _ask(self, ask: Callable[[HttpTimeSource], Moment]) -> Moment:
         whole = False
@@ -160,21 +168,36 @@ class ConnectedLab:
         return _kube(f"tenant {place.cluster}", client, self.clock, place.requests_per_second)
 
 
-def connect(lab: Lab, way: Reachable, run_id: str) -> ConnectedLab:
-    """Connect to a lab. Nothing is written; an unreachable API is found out here."""
+def connect(lab: Lab, way: Reachable, run_id: str, *, seat: str = "") -> ConnectedLab:
+    """Connect to a lab. Nothing is written; an unreachable API is found out here.
+
+    ``seat``: who this is, where several processes drive the lab on virtual time; then it moves only
+    when all of them wait. "" for who looks on.
+    """
     client = _client(way)
-    time = LabTime(way.clock_url) if way.clock_url else None
-    clock: Clock = VirtualClock(time) if time is not None else WallClock()
+    time = LabTime(way.clock_url, seat) if way.clock_url else None
+    clock = _clock(time)
     named = lab.management.requests_per_second if lab.management is not None else None
     management = _kube("management", client, clock, named)
     connected = ConnectedLab(lab, clock, management, Observatory(clock), run_id, _time=time)
     try:
         _refuse_a_twin(connected)
+        refuse_containers(connected.inventory, connected.management)
         _see_tenant(connected)
     except LabError:
         connected.close()
         raise
     return connected
+
+
+def _clock(time: LabTime | None) -> Clock:
+    if time is None:
+        return WallClock()
+    try:
+        return VirtualClock(time)
+    except (LabError, ClockStuck):
+        time.close()
+        raise
 
 
 def _client(way: Reachable) -> ApiClient:
@@ -214,6 +237,33 @@ def _refuse_a_twin(lab: ConnectedLab) -> None:
             f"a simulated one at {kube.url}",
             "write `kind: twin` into the inventory, or correct its kubeconfig",
         )
+
+
+def refuse_containers(lab: Lab, management: Kube) -> None:
+    """Nodes that are containers, behind an inventory that calls them machines, would sign releases.
+
+    Talos on a machine runs its own kernel, whose release ends in "-talos"; in a container it is
+    whatever the machine runs. kind says itself what it is, in a Node's providerID. Where Nodes may
+    not be listed, the inventory is believed. Raises LabError.
+    """
+    if lab.substrate != "cluster":
+        return
+    try:
+        nodes = management.list("v1", "Node")
+    except ApiRefused:
+        return
+    for node in nodes:
+        told = (node.get("status") or {}).get("nodeInfo") or {}
+        image, kernel = str(told.get("osImage", "")), str(told.get("kernelVersion", ""))
+        provider = str((node.get("spec") or {}).get("providerID", ""))
+        alien = image.startswith("Talos") and kernel and not kernel.endswith("-talos")
+        if alien or provider.startswith("kind://"):
+            name = (node.get("metadata") or {}).get("name")
+            raise LabError(
+                f"take lab {lab.name} for a cluster of real machines",
+                f"Node {name} in a container: {provider or image}, kernel {kernel}",
+                "write `nodes: containers` into the inventory, or correct its kubeconfig",
+            )
 
 
 def _see_tenant(lab: ConnectedLab) -> None:

@@ -7,14 +7,13 @@ late what was deleted (clone_path.md section 7).
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from harness.bringup.connect import ConnectedLab
 from harness.bringup.linstor import linstor_of
 from harness.facts.fact import Origin
 from harness.facts.goldenname import name_of_golden
-from harness.facts.headroom import Headroom, PoolDemand, on_a_node
+from harness.facts.headroom import Headroom, PoolDemand
 from harness.facts.reckoning import reckon
 from harness.observe import headroom as observe
 from harness.observe import linstor as controller
@@ -38,7 +37,7 @@ def gate(
 ) -> Headroom | None:
     """What there is room for, before anything of the pool is written; None where nobody can tell.
 
-    ``beside`` are the pools that the run may bring up meanwhile. Raises NoHeadroom, with the sum,
+    ``beside`` are the pools that have been promised room already. Raises NoHeadroom, with the sum,
     where one that does not stand yet cannot fit, and LabError where LINSTOR's address or
     certificates are wrong. What is not known is told and refuses nothing.
     """
@@ -72,7 +71,7 @@ def measure(lab: ConnectedLab, linstor: Linstor, pool: str, beside: Iterable[str
     others = [one for one in beside if one != pool and inventory.pools[one].storage_class == name]
     return Headroom(
         inventory.storage_classes[name].replicas,
-        (_demand(lab, pool), *_at_once([_demand(lab, one) for one in others])),
+        (_demand(lab, pool), *(_demand(lab, one) for one in others)),
         observe.placement(kube, name, now=now),
         nodes,
         pools,
@@ -97,10 +96,3 @@ def _demand(lab: ConnectedLab, name: str) -> PoolDemand:
         clone=clones,
         golden=observe.golden_size(lab.management, golden) if clones else None,
     )
-
-
-def _at_once(others: Sequence[PoolDemand]) -> tuple[PoolDemand, ...]:
-    """The greatest of them, one for each other worker of pytest-xdist: a worker holds one pool."""
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    by_size = sorted(others, key=lambda one: -sum(term.kib for term in on_a_node(one)))
-    return tuple(by_size[: workers - 1])

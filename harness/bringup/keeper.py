@@ -10,10 +10,10 @@ from harness.bringup import hostloss, leaving, preflight
 from harness.bringup.boot_ledger import watch_boots
 from harness.bringup.connect import ConnectedLab
 from harness.bringup.errors import TakeDownIncomplete
-from harness.bringup.headroom import gate
 from harness.bringup.leasing import leased
 from harness.bringup.ownership import OWNER_LABELS
 from harness.bringup.pool import HeldPool
+from harness.bringup.room import find_room
 from harness.bringup.scratch_volume import ScratchVolume
 from harness.bringup.terms import NO_TERMS, Terms
 from harness.bringup.watched import WatchedPool
@@ -55,7 +55,9 @@ def hold(lab: ConnectedLab, name: str, log: Log, terms: Terms = NO_TERMS) -> Ite
             held.stood = True
         if standing is None:
             preflight.check(held, log)
-        held.measured = gate(lab, name, log, stands=standing is not None, beside=terms.beside)
+        held.measured = find_room(held, log, stands=standing is not None)
+        if standing is None:
+            held.since = lab.clock.now()  # it may have waited for room
         held.ending = partial(_end, held, log, ours=standing is None)
         try:
             _make_room(held, log)

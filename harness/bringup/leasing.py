@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.bringup.connect import ConnectedLab
-from harness.bringup.ownership import MANAGED
+from harness.bringup.ownership import OURS
+from harness.bringup.skew import LEASE_SECONDS, refuse_far_apart
 from harness.facts.objects import mapped, name_of, text_at
 from harness.facts.quantity import bytes_of
 from harness.inventory.naming import deployment_name
@@ -26,25 +27,34 @@ from harness.reach.lease import API, KIND, LeaseState, PoolLease, lease_state, m
 
 Log = Callable[[str, str], None]
 
-LEASE_SECONDS = 900
 CARDS = "hil.dev/cards"
 """Annotation of a Lease: the cards that its pool takes, as JSON."""
+ROOM = "hil.dev/room"
+"""Annotation of a Lease: "yes" once its pool has been promised room (`harness.bringup.room`)."""
 RUN = "hil.dev/run"
 """Annotation of a Lease: the run that has it, or had it last."""
 LAB = "hil.dev/lab"
 """Annotation of a Lease: the inventory's name."""
 CARDS_TAKEN = "cards-taken"
 """Kind of the note that others have the cards that a pool needs (`harness.report.environment`)."""
+OF_POOLS = "hil-pool-"
+"""How the name of every Lease on a pool begins."""
 AGAIN = 30.0
 """The longest that a wait goes on without reading the Lease again, in seconds of the lab's time."""
 TELL = 60.0
 """Seconds of the lab's time between two lines of progress."""
-_SELECTOR = ",".join(f"{key}={value}" for key, value in MANAGED.items())
 
 
 def lease_name(cluster: str, pool: str) -> str:
     """Name of the Lease on a pool, in the tenant's namespace."""
-    return f"hil-pool-{cluster}-{pool}"
+    return f"{OF_POOLS}{cluster}-{pool}"
+
+
+def lease_of(lab: ConnectedLab, pool: str, notes: dict[str, str]) -> PoolLease:
+    """A pool's Lease, not held yet; ``notes`` are its annotations."""
+    place = lab.inventory.tenant
+    name = lease_name(place.cluster, pool)
+    return PoolLease(lab.management, place.namespace, name, duration=LEASE_SECONDS, notes=notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +71,13 @@ class Promise:
 @contextmanager
 def leased(lab: ConnectedLab, pool: str, log: Log, wait: float = 0.0) -> Iterator[PoolLease]:
     """A pool's Lease, released at the end. ``wait``: seconds of the lab's time to wait for a run
-    that holds it, or was promised the last cards; 0 refuses at once. Raises LeaseHeld.
+    that holds it, or was promised the last cards; 0 refuses at once. Raises LeaseHeld, and
+    LabError where the clocks are too far apart to tell who has it.
     """
-    place = lab.inventory.tenant
-    lease = PoolLease(
-        lab.management,
-        place.namespace,
-        lease_name(place.cluster, pool),
-        duration=LEASE_SECONDS,
-        notes=_notes(lab, pool),
-    )
+    clocks = refuse_far_apart(lab)
+    lease = lease_of(lab, pool, _notes(lab, pool))
     _acquire(lab, pool, lease, log, wait)
+    log("lease", f"pool {pool} is leased; {clocks}")
     try:
         yield lease
     finally:
@@ -80,7 +86,8 @@ def leased(lab: ConnectedLab, pool: str, log: Log, wait: float = 0.0) -> Iterato
 
 def _notes(lab: ConnectedLab, pool: str) -> dict[str, str]:
     card, asked = lab.inventory.card(pool), lab.inventory.pools[pool]
-    notes = {LAB: lab.inventory.name, RUN: lab.run_id}
+    # what an earlier holder was promised stays on its Lease, and is nothing of this one's
+    notes = {LAB: lab.inventory.name, RUN: lab.run_id, CARDS: "", ROOM: ""}
     if card is not None:
         taken = {
             "resource": card.resource_name,
@@ -177,7 +184,7 @@ def refuse_promised(lab: ConnectedLab, pool: str, lease: PoolLease, log: Log) ->
 def promised(lab: ConnectedLab, resource: str, own: PoolLease | None) -> list[Promise]:
     """Cards of a kind that live Leases of other runs promise; with ``own``, earlier ones only."""
     now = lab.clock.now()
-    found = lab.management.list(API, KIND, labels=_SELECTOR)
+    found = lab.management.list(API, KIND, labels=OURS)
     states = {(s.namespace, s.name): (s, one) for one in found for s in [lease_state(one)]}
     mine = states.get((own.namespace, own.name)) if own is not None else None
     before = (mine[0].since or now, mine[0].name) if mine else None

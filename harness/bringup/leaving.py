@@ -6,11 +6,13 @@ would have done a moment later, so that what stays is a verdict and not a note i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness.bringup.errors import TakeDownIncomplete
+from harness.bringup.leasing import OF_POOLS
 from harness.bringup.linstor import linstor_of
+from harness.bringup.ownership import OURS
 from harness.bringup.probes import NAMESPACE as PROBES
 from harness.bringup.probes import PROBE_OF
 from harness.bringup.scratch_volume import ScratchVolume
@@ -19,6 +21,8 @@ from harness.facts.objects import listed, name_of, text_at
 from harness.facts.remains import Remains, left_over
 from harness.inventory.naming import deployment_name, nodes_name
 from harness.observe.remains import Traces, remains
+from harness.reach.errors import ApiRefused
+from harness.reach.lease import API, KIND, lease_state
 from harness.reach.watch import Feed
 
 if TYPE_CHECKING:
@@ -61,7 +65,7 @@ def depart(held: HeldPool) -> Departure:
         held.note("take-down", f"{stays}; the claim nothing-left says what is left")
     deadline = held.lab.clock.deadline(BUDGET)
     while True:
-        after = _after(held, traces, kept=kept)
+        after = replace(_after(held, traces, kept=kept), beside=_beside(held, before))
         known = before if isinstance(before, Remains) else after
         if not left_over(known, after, kept=kept) or deadline.expired:
             return Departure(before, after, kept)
@@ -81,6 +85,24 @@ def _after(held: HeldPool, traces: Traces, *, kept: bool) -> Remains:
         traces = Traces(traces.namespace, "", "", frozenset({own}), labels=traces.labels)
     with linstor_of(lab) as linstor:
         return remains(lab.management, lab.tenant, linstor, traces, now=lab.clock.now)
+
+
+def _beside(held: HeldPool, before: Remains | Unread) -> tuple[str, ...]:
+    """Whose other pools stood, came or went since the first look: by their Leases."""
+    lab, own = held.lab, held.lease
+    try:
+        found = lab.management.list(API, KIND, labels=OURS)
+    except ApiRefused as refused:
+        return (f"anybody (Leases may not be listed: {refused.saw})",)
+    now, since = lab.clock.now(), before.origin.at
+    others = [one for one in map(lease_state, found) if one.name.startswith(OF_POOLS)]
+    return tuple(
+        sorted(
+            one.name.removeprefix(OF_POOLS)
+            for one in others
+            if (one.namespace, one.name) != (own.namespace, own.name) and one.held_after(since, now)
+        )
+    )
 
 
 def traces_of(held: HeldPool) -> Traces:

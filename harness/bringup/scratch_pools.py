@@ -108,10 +108,22 @@ class ScratchPools:
         """Ask for one; an API that will not have it is told, not raised."""
         wanted = scratch_object(self.pool, name, variant)
         try:
+            self._await_anothers(name)
             self.pool.lab.management.create(wanted)
         except ApiRefused as refused:
             return Made(name, self._refusal(name, refused))
         return Made(name)
+
+    def _await_anothers(self, name: str) -> None:
+        """Wait until a trial of that name is gone which another pool has made meanwhile."""
+        kube, place = self.pool.lab.management, self.pool.lab.inventory.tenant
+        found = kube.get(API_VERSION, KIND, place.namespace, nodes_name(place.cluster, name))
+        if _trial_of(found or {}) in ("", self.pool.name):
+            return
+        feed = self.pool.watched.feeds["helm_releases"]
+        release = release_name(place.cluster, name)
+        what = f"trial {name} of pool {_trial_of(found or {})} to be gone"
+        self.pool.wait(lambda: feed.object(release) is None, RENDER_BUDGET + GONE_BUDGET, what)
 
     def edit(self, made: Made, merge: Mapping[str, Any]) -> Unread | None:
         """Merge into a scratch pool's spec; why the API would not have it, None where it did."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.bringup.connect import ConnectedLab
+from harness.bringup.skew import refuse_far_apart
 from harness.cleaning.leftovers import Finding, Leftover, find
 from harness.cleaning.removing import Done, remove
 from harness.clock import ClockStuck, WallClock
@@ -46,6 +47,7 @@ def clean_lab(chosen: argparse.Namespace) -> int:
         picked = LabChoice(lab, run_id, Path(folder), attach=attach)
         try:
             with picked.open("clean") as connected:
+                refuse_far_apart(connected)
                 return _clean(connected, chosen.run, removes=chosen.remove)
         except (LabError, TwinFailed, ClockStuck) as unfit:
             sys.stderr.write(f"hil: {unfit}\n")

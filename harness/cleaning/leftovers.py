@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from harness.bringup.addon_trials import MADE_FOR
 from harness.bringup.connect import ConnectedLab
 from harness.bringup.leasing import RUN, lease_name
-from harness.bringup.ownership import MANAGED, OWNER_LABELS
+from harness.bringup.ownership import OURS, OWNER_LABELS
 from harness.bringup.probes import PROBE_OF
 from harness.bringup.scratch_pools import TRIAL_OF
 from harness.facts.objects import listed, mapped, name_of, text_at, uid_of
@@ -26,7 +26,6 @@ from harness.reach.nodeshell import RUN as SHELL_RUN
 
 POOLS = "apps.cozystack.io/v1alpha1", "KubernetesNodes"
 CLAIM = "PersistentVolumeClaim"
-_OURS = ",".join(f"{key}={value}" for key, value in MANAGED.items())
 _MADE_FOR = (PROBE_OF, MADE_FOR)
 
 
@@ -74,10 +73,10 @@ def find(lab: ConnectedLab) -> Finding:
     """
     found, place = Finding(), lab.inventory.tenant
     pools = _listed(found, lab.management, *POOLS, place.namespace, "")
-    claims = _listed(found, lab.management, "v1", CLAIM, place.namespace, _OURS)
+    claims = _listed(found, lab.management, "v1", CLAIM, place.namespace, OURS)
     in_tenant = list(_in_tenant(found, lab))
     # after all else: a run has its Lease before it makes anything. Refused, nothing is dead
-    for lease in lab.management.list(API, KIND, place.namespace, labels=_OURS):
+    for lease in lab.management.list(API, KIND, place.namespace, labels=OURS):
         state = lease_state(lease)
         found.leases[state.name] = state
         noted = text_at(mapped(lease, "metadata", "annotations"), RUN)
@@ -99,10 +98,10 @@ def _in_tenant(found: Finding, lab: ConnectedLab) -> Iterator[tuple[str, Obj, st
     and run.
     """
     tenant = lab.tenant
-    for namespace in _listed(found, tenant, "v1", "Namespace", "", _OURS):
+    for namespace in _listed(found, tenant, "v1", "Namespace", "", OURS):
         space = name_of(namespace)
         for kind in ("Pod", CLAIM):
-            for one in _listed(found, tenant, "v1", kind, space, _OURS):
+            for one in _listed(found, tenant, "v1", kind, space, OURS):
                 labels = mapped(one, "metadata", "labels")
                 pool = next((text_at(labels, key) for key in _MADE_FOR if key in labels), "")
                 run = text_at(labels, SHELL_RUN)

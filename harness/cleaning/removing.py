@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from harness.bringup.connect import ConnectedLab
-from harness.bringup.leasing import LEASE_SECONDS, RUN, lease_name
+from harness.bringup.leasing import RUN, lease_of
 from harness.cleaning.leftovers import POOLS, Leftover
 from harness.facts.objects import mapped, name_of, text_at, uid_of
 from harness.inventory.naming import deployment_name, release_name
@@ -18,7 +18,6 @@ from harness.observe.pool import CAPI, DEPLOYMENT_LABEL, HELM
 from harness.reach.errors import ApiRefused, LeaseHeld, LeaseLost
 from harness.reach.kube import Kube
 from harness.reach.lease import KIND as LEASE
-from harness.reach.lease import PoolLease
 
 BUDGET = 1200.0
 """Seconds for a pool to go; all else takes less."""
@@ -55,14 +54,7 @@ def _order(one: Leftover) -> tuple[str, bool, str]:
 def _under_lease(
     lab: ConnectedLab, pool: str, items: Sequence[Leftover], run: str
 ) -> Iterator[Done]:
-    place = lab.inventory.tenant
-    lease = PoolLease(
-        lab.management,
-        place.namespace,
-        lease_name(place.cluster, pool),
-        duration=LEASE_SECONDS,
-        notes={RUN: run or lab.run_id},
-    )
+    lease = lease_of(lab, pool, {RUN: run or lab.run_id})
     try:
         lease.acquire(run or lab.run_id, lab.clock)
     except LeaseHeld as held:

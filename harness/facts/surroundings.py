@@ -22,12 +22,15 @@ _REFERENCES = (("infrastructureRef",), ("bootstrap", "configRef"))
 class PoolSight:
     """One pool. ``name`` is its MachineDeployment's; ``values`` the SHA-256 of what its release
     was told, "" without one; ``parts`` map its objects ("Kind name") to UID and, of a template,
-    content, and its Nodes ("boot of NAME") to the boot id.
+    content, and its Nodes ("boot of NAME") to the boot id. ``ready``: all its workers had come up;
+    ``going``: it is being deleted.
     """
 
     name: str
     values: str
     parts: dict[str, str] = field(hash=False)
+    ready: bool = True
+    going: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,10 @@ def surroundings(
     where: str,
 ) -> Surroundings:
     """Put every pool but that of ``leaving_out`` together from the objects of a namespace."""
-    told = {name_of(one): digest(at_path(one, "spec", "values")) for one in releases}
+    told, going = {}, set()
+    for one in releases:
+        told[name_of(one)] = digest(at_path(one, "spec", "values"))
+        going |= {name_of(one)} if text_at(one, "metadata", "deletionTimestamp") else set()
     pools = []
     for deployment in deployments:
         name = name_of(deployment)
@@ -79,9 +85,17 @@ def surroundings(
             },
         }
         release = mapped(deployment, "metadata", "annotations").get(_RELEASE, "")
-        pools.append(PoolSight(name, told.get(release, ""), parts))
+        leaves = release in going or bool(text_at(deployment, "metadata", "deletionTimestamp"))
+        pools.append(
+            PoolSight(name, told.get(release, ""), parts, _all_ready(deployment), going=leaves)
+        )
     raw = "\n".join(f"{one.name}: {dict(sorted(one.parts.items()))}" for one in pools)
     return Surroundings(Origin(at, f"{where} pools beside {leaving_out}", raw), tuple(pools))
+
+
+def _all_ready(deployment: Obj) -> bool:
+    wanted, ready = at_path(deployment, "spec", "replicas"), "readyReplicas"
+    return (mapped(deployment, "status").get(ready) or 0) >= (wanted or 0)
 
 
 def _templates(deployment: Obj, templates: Sequence[Obj]) -> dict[str, str]:

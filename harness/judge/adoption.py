@@ -24,9 +24,9 @@ def os_image_rolls(
     ``before`` and ``after`` are the pool that adopts it, ``held`` the MachineDeployment of the pool
     that this run holds. Broken where the template keeps its name or its source, and where a
     template, Machine, VMI, disk or boot of another pool is not what it was. Of pools that are not
-    held, new objects beside the old ones are no change, and one whose own request changed meanwhile
-    is told and left out. Unknown where the pool was not rendered both times, and where the held
-    pool had no worker that could have been moved.
+    held, new objects beside the old ones are no change, and one whose own request changed
+    meanwhile, or that was coming up or going, is told and left out. Unknown where the pool was not
+    rendered both times, and where the held pool had no worker that could have been moved.
     """
     claim = "os-image-rolls"
     facts = (before, after, around_before, around_after)
@@ -44,6 +44,7 @@ def os_image_rolls(
     if doubts:
         return Verdict(claim, subject, Outcome.UNKNOWN, "; ".join(doubts), facts)
     left_out = [f"{name} was changed by somebody meanwhile" for name in _edited(*facts[2:], held)]
+    left_out += [f"{name} was coming up or going meanwhile" for name in _moving(*facts[2:], held)]
     whole = len(around_before.pools) - len(left_out)
     because = (
         f"{after.name} went from {before.machine_template} ({before.address}) to "
@@ -73,7 +74,7 @@ def _unrendered(seen: AppliedPool, when: str) -> Iterator[str]:
 
 def _moved(before: Surroundings, after: Surroundings, held: str) -> Iterator[str]:
     """What of the other pools is not as it was."""
-    edited = _edited(before, after, held)
+    edited = [*_edited(before, after, held), *_moving(before, after, held)]
     for was in before.pools:
         now = after.of(was.name)
         if was.name in edited:
@@ -97,5 +98,16 @@ def _edited(before: Surroundings, after: Surroundings, held: str) -> list[str]:
     for was in before.pools:
         now = after.of(was.name)
         if was.name != held and (now is None or now.values != was.values):
+            found.append(was.name)
+    return found
+
+
+def _moving(before: Surroundings, after: Surroundings, held: str) -> list[str]:
+    """Pools that had not come up yet, or that somebody takes down: a run of its own may do so."""
+    edited, found = _edited(before, after, held), []
+    for was in before.pools:
+        now = after.of(was.name)
+        going = was.going or (now is not None and now.going)
+        if was.name not in (held, *edited) and (going or not was.ready):
             found.append(was.name)
     return found

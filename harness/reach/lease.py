@@ -33,6 +33,13 @@ class LeaseState:
     holder: str
     since: float | None
     until: float | None
+    renewed: float | None = None
+    """When it was last renewed, or given back."""
+
+    def held_after(self, at: float, now: float) -> bool:
+        """Whether somebody held it later than ``at``, as far as it tells ``now``."""
+        # a Lease's times are rounded to microseconds
+        return self.live(now) or (self.renewed is not None and self.renewed - at > 1e-5)
 
     def live(self, now: float) -> bool:
         """Whether somebody holds it: one that does not say till when has not expired."""
@@ -48,6 +55,7 @@ def lease_state(found: Obj) -> LeaseState:
         str(spec.get("holderIdentity") or ""),
         _epoch(spec.get("acquireTime")),
         _until(spec),
+        _epoch(spec.get("renewTime")),
     )
 
 
@@ -75,6 +83,7 @@ class PoolLease:
         self._kube = kube
         self._transitions = 0
         self._renewed = 0.0
+        self._clock: Clock | None = None
 
     def acquire(self, holder: str, clock: Clock) -> None:
         """Take the lease for ``holder`` (the run's id), from now on ``clock``.
@@ -93,6 +102,7 @@ class PoolLease:
                 raise
             raise self._held(self._read() or {}, holder) from refused
         self.holder = holder
+        self._clock = clock
         self._transitions = _spec(kept).get("leaseTransitions") or 0
         self._renewed = now
 
@@ -115,14 +125,16 @@ class PoolLease:
         return True
 
     def release(self) -> bool:
-        """Give the lease back; False where it was no longer ours. The object stays, as history."""
-        if not self.holder:
+        """Give the lease back; False where it was no longer ours. The object stays, as history:
+        its time of renewal is then that of its release.
+        """
+        if not self.holder or self._clock is None:
             return False
         found = self._read()
         ours = found is not None and self._is_ours(found)
         if found is not None and ours:
             kept = {key: value for key, value in _spec(found).items() if key != "holderIdentity"}
-            self._write(found, kept)
+            self._write(found, {**kept, "renewTime": micro_time(self._clock.now())})
         self.holder = ""
         return ours
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
+from harness.commandline import ROOT
+from harness.session.apart import turns
 from harness.session.attaching import directory
 from harness.session.choice import Choice, choose, refuse_misfit
 from harness.session.console import Console
 from harness.session.mistake import UserMistake
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 USER_MISTAKE = 2
 
 
@@ -44,14 +44,15 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _at_once(chosen: argparse.Namespace, choice: Choice) -> int:
-    """How many processes drive the lab: as many as wanted, where each has one of its own.
+    """How many processes drive the lab, at most as many as were wanted.
 
-    Pools of the embedded twin stay whole; guests are made for each process, whatever the scenario.
+    Pools stay whole, and those that take turns are one process's; guests are made for each process,
+    whatever the scenario, and a set that runs already is one process's.
     """
-    kind = choice.inventory.kind
-    if chosen.attach is not None or kind == "cluster":
-        return 0
-    return int(min(chosen.workers, len(choice.pools)) if kind == "twin" else chosen.workers)
+    attached = chosen.attach is not None
+    if choice.inventory.kind == "qemu":
+        return 0 if attached else int(chosen.workers)
+    return min(int(chosen.workers), len(turns(choice, attached=attached)))
 
 
 def _leave_out_options_of_pytest() -> None:
@@ -87,7 +88,7 @@ def _arguments(chosen: argparse.Namespace, workers: int) -> list[str]:
     argv += [f"--against={chosen.against.resolve()}"] if chosen.against else []
     argv += [f"--wait={chosen.wait:.0f}s"] if chosen.wait else []
     argv += [f"--known={chosen.known.resolve()}"] if chosen.known else []
-    argv += ["--plan"] if chosen.plan else []
+    argv += ["--plan", f"--at-once={workers}"] if chosen.plan else []
     argv += [] if chosen.quiet or chosen.plan else ["--progress"]
     if workers > 1 and not chosen.plan:
         # a worker that dies is not replaced: its scenario would be run again, on real hardware

@@ -82,15 +82,15 @@ def status_of(view: LedgerView, summary: Summary) -> int:
     return LAB_UNFIT if status == 1 and only_the_lab_failed(view) else status
 
 
-def known_issues(given: Path | None, root: Path) -> tuple[KnownIssue, ...]:
-    """The known issues of the file that was named, else of the checkout's own where it has one.
-    Raises UserMistake.
+def known_issues(given: Path | None, root: Path, at: float) -> tuple[KnownIssue, ...]:
+    """The known issues of the file that was named, else of the checkout's own where it has one, at
+    the runner's epoch seconds ``at``. Raises UserMistake.
     """
     path = given or root / KNOWN_ISSUES
     if given is None and not path.is_file():
         return ()
     try:
-        return load_known(path, load_claims().keys())
+        return load_known(path, load_claims().keys(), at)
     except KnownIssuesError as wrong:
         raise UserMistake(str(wrong)) from wrong
 

@@ -34,6 +34,9 @@ NO_POOL = "-"
 LAST = "nothing-left"
 """The claim whose scenario is the last of its pool."""
 
+SETTLING = frozenset({"no-roll", "os-image-rolls"})
+"""Claims whose scenarios wait for minutes to see that nothing happens."""
+
 _TOLD = "hil_told"
 _SENTENCES = (NotAllHold, PoolNotReady, TakeDownIncomplete, *Unavailable)
 """What stops a scenario and is no bug: its message says all, and a traceback would hide it."""
@@ -79,18 +82,20 @@ def pools_for(state: RunState, metafunc: pytest.Metafunc) -> list[Any]:
 
 
 def select(state: RunState, session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Keep what is planned somewhere, and put each pool's scenarios into one xdist group.
+    """Keep what is planned somewhere, and put each pool's scenarios into one xdist group, pools
+    that take turns into the same.
 
     A scenario on guests is a group of its own: each process that takes one has its own guests.
     """
-    shared = state.choice.inventory.kind != "qemu"
+    whole = state.choice.inventory.kind != "qemu"
+    group = {pool: one.pools[0] for one in state.turns() for pool in one.pools}
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     for item in items:
         pool = _pool_of(item)
         (kept if pool and pool != NO_POOL else dropped).append(item)
     for item in kept:
-        item.add_marker(pytest.mark.xdist_group(_pool_of(item) if shared else item.name))
+        item.add_marker(pytest.mark.xdist_group(group[_pool_of(item)] if whole else item.name))
     session.config.hook.pytest_deselected(items=dropped)
     items[:] = kept
 
@@ -104,9 +109,10 @@ def note_deselected(state: RunState, wanted: list[pytest.Item], kept: list[pytes
 def put_in_order(state: RunState, items: list[pytest.Item]) -> None:
     """Pool by pool, as the inventory lists them, and as they are written; this order is the plan.
 
-    Whatever waits for a window to pass comes late in its pool: all else runs meanwhile. Only what
-    breaks machines comes after that, and what breaks the workers' own last. Pytest itself would put
-    scenarios first that are asked of one pool alone, minutes before anybody looks at its workers.
+    Whatever waits for a window to pass, or to see that nothing happens, comes late in its pool: all
+    else runs meanwhile, and sees the pool before it has changed. Only what breaks machines comes
+    after that, and what breaks the workers' own last. Pytest itself would put scenarios first that
+    are asked of one pool alone, minutes before anybody looks at its workers.
     """
     _refuse_ungrouped(state.config, items)
     order = list(state.choice.pools)
@@ -127,7 +133,7 @@ def _lateness(item: pytest.Item) -> int:
     needs = {need for claim in claims for need in claim.needs}
     if "disruption" in needs:
         return 3 if "shell" in needs else 2
-    return int("soak" in needs)
+    return int("soak" in needs or any(claim.id in SETTLING for claim in claims))
 
 
 def _written_at(item: pytest.Item) -> tuple[str, int]:
@@ -278,7 +284,7 @@ def closing_words(state: RunState) -> str:
     if state.plan_only:
         from harness.session.planned import describe
 
-        return describe(state.choice, state.plan)
+        return describe(state.choice, state.plan, state.turns(), state.at_once)
     return state.words
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.bringup.connect import ConnectedLab, Reachable, connect, reachable
+from harness.bringup.skew import refuse_far_apart
 from harness.bringup.terms import Terms
 from harness.clock import Clock, ClockStuck, WallClock
 from harness.facts.poolstate import PoolState
@@ -81,7 +82,7 @@ class LabChoice:
             return
         from harness.bringup.keeper import hold
 
-        with self.open(pool) as lab:
+        with self.open(pool, seat=f"pool {pool} of run {self.run_id}") as lab:
             timed(lab.clock)
             had = False
             try:
@@ -130,8 +131,8 @@ class LabChoice:
         return lab.kind == "twin" and lab.management is None and self.attach is None
 
     @contextmanager
-    def open(self, pool: str) -> Iterator[ConnectedLab]:
-        """The lab, connected, for driving one pool.
+    def open(self, pool: str, *, seat: str = "") -> Iterator[ConnectedLab]:
+        """The lab, connected, for driving one pool; ``seat`` as in `connect`.
 
         In the embedded lab each pool has a twin of its own, so that what a pool sees does not
         depend on which worker drove which pool before it.
@@ -146,7 +147,7 @@ class LabChoice:
                 _forget_keys(self.directory / "twin" / pool)
             return
         endpoint = Endpoint.load(self.attach) if self.attach is not None else None
-        with self._connected(self.way(), endpoint) as lab:
+        with self._connected(self.way(), endpoint, seat) as lab:
             yield lab
 
     def see(self) -> None:
@@ -157,7 +158,11 @@ class LabChoice:
         if self.inventory.kind == "qemu":
             self._see_guests()
         elif not self.embedded:
-            connect(self.inventory, self.way(), self.run_id).close()
+            lab = connect(self.inventory, self.way(), self.run_id)
+            try:
+                refuse_far_apart(lab)
+            finally:
+                lab.close()
 
     def _see_guests(self) -> None:
         """See that the guests which are to be used run, or that this machine could run some."""
@@ -180,9 +185,11 @@ class LabChoice:
         return reachable(self.inventory)
 
     @contextmanager
-    def _connected(self, way: Reachable, twin: Endpoint | None) -> Iterator[ConnectedLab]:
+    def _connected(
+        self, way: Reachable, twin: Endpoint | None, seat: str = ""
+    ) -> Iterator[ConnectedLab]:
         inventory = self.inventory if twin is None else _with_hosts(self.inventory, twin)
-        lab = connect(inventory, way, self.run_id)
+        lab = connect(inventory, way, self.run_id, seat=seat)
         if twin is not None:
             lab.power = partial(TwinPower, twin.clock_url, refusal=LabError)
             lab.link = TwinLink(twin.clock_url, LabError)

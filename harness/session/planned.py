@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.claims.catalogue import get as claim_of
 from harness.claims.catalogue import load as load_claims
+from harness.session.apart import Turns
 from harness.session.choice import NO_RECORD, Choice
 from harness.session.plan import Plan
 
 
-def describe(choice: Choice, plan: Plan) -> str:
-    """What `hil run --plan` prints."""
+def describe(choice: Choice, plan: Plan, turns: Sequence[Turns] = (), at_once: int = 1) -> str:
+    """What `hil run --plan` prints. ``at_once``: how many pools are driven at the same time."""
     lab = choice.inventory
     lines = [f"lab {lab.name}" + (f", lane {choice.lane}" if choice.lane else "")]
     for pool in plan.pools():
@@ -26,9 +29,26 @@ def describe(choice: Choice, plan: Plan) -> str:
         for why in dict.fromkeys(lack.why for lack in plan.lacking):
             claims = [c for lack in plan.lacking if lack.why == why for c in lack.claims]
             lines += [f"  {', '.join(claims)}", f"      {why}"]
+    lines += _order(plan, turns, at_once)
     lines += _left_out(choice)
     lines += ["", f"{plan.counts()}; nothing was run"]
     return "\n".join(lines) + "\n"
+
+
+def _order(plan: Plan, turns: Sequence[Turns], at_once: int) -> list[str]:
+    """Which pools run at the same time, and which take turns and why."""
+    used = plan.pools()
+    sets = [(some, one.why) for one in turns if (some := [p for p in one.pools if p in used])]
+    if len(used) < 2 or not sets:
+        return []
+    waiting = [
+        f"  {', '.join(some)}: one after the other ({why})" for some, why in sets if len(some) > 1
+    ]
+    many = min(at_once, len(sets))
+    names = ", ".join(" or ".join(some) for some, _ in sets)
+    if many < 2:
+        return ["", "pools run one after the other", *waiting]
+    return ["", f"{many} pools run at the same time, of {names}", *waiting]
 
 
 def _left_out(choice: Choice) -> list[str]:

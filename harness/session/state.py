@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from contextlib import nullcontext
@@ -20,11 +19,14 @@ from harness.reach.errors import LabError
 from harness.report import closing
 from harness.report.allure_build import Setting
 from harness.report.allure_writer import executor
+from harness.report.atomic import is_the_disks
 from harness.report.checkpoint import Checkpoint
+from harness.report.evidence import numbers
 from harness.report.known import KnownIssue
 from harness.report.outcome import Summary, summarise
 from harness.report.rundir import RunDirectory, RunInfo, new_run_id
 from harness.session import finish, states
+from harness.session.apart import Turns, turns
 from harness.session.choice import Choice, choose, refuse_misfit
 from harness.session.evidence import Evidence
 from harness.session.interrupts import Interrupts
@@ -47,8 +49,6 @@ RUN_ID = "hil_run_id"
 REFUSED = "hil_refused"
 """Under this key a worker tells the controller what could not be written."""
 INTERRUPTED = 130
-_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
-"""What is wrong with a disk rather than with the name of a folder on it."""
 
 
 @dataclass(slots=True)
@@ -115,6 +115,8 @@ class RunState:
         controls = not hasattr(config, "workerinput")
         options = config.option
         path = options.lab or root / DEFAULT_INVENTORY
+        wall = WallClock()
+        started = wall.now()
         try:
             choice = choose(
                 path,
@@ -126,11 +128,9 @@ class RunState:
                 soak=options.soak,
             )
             refuse_misfit(choice, options.fault, options.attach, options.run_id, options.save_state)
-            known = finish.known_issues(options.known, root) if controls else ()
+            known = finish.known_issues(options.known, root, started) if controls else ()
         except UserMistake as mistake:
             end_with(str(mistake), USER_MISTAKE)
-        wall = WallClock()
-        started = wall.now()
         told = getattr(config, "workerinput", {}).get(RUN_ID, options.run_id)
         run_id = told or new_run_id(started, choice.inventory.name)
         directory = RunDirectory(options.out.resolve(), run_id)
@@ -139,7 +139,7 @@ class RunState:
             lab=choice.inventory.name,
             lane=choice.lane,
             started=started,
-            kind=choice.inventory.kind,
+            kind=choice.inventory.substrate,
             subject=options.subject,
             versions={"hil": version("hil")},
             inventory_sha256=choice.sha256,
@@ -172,6 +172,16 @@ class RunState:
             self.choice.disruption,
             options.wait,
         )
+
+    @property
+    def at_once(self) -> int:
+        """How many processes drive pools."""
+        options = self.config.option
+        return int(options.at_once or getattr(options, "numprocesses", None) or 1)
+
+    def turns(self) -> tuple[Turns, ...]:
+        """Which of the run's pools stand one after the other."""
+        return turns(self.choice, attached=self.config.option.attach is not None)
 
     def go_live(self) -> None:
         """Let whoever wants to know where this process stands: see `harness.live`."""
@@ -263,9 +273,8 @@ class RunState:
             published = self._publish_states()
             status = self._status(pytest_status, of_claims or (0 if published else LAB_UNFIT))
         self.words = closing.words_of(self.directory, view, self.summary, self.info.kind)
-        finish.write_reports(
-            self.directory, self._ended(status), view, self.summary, self.words, self.root
-        )
+        ended = replace(self._ended(status), evidence=numbers(view, self.summary))
+        finish.write_reports(self.directory, ended, view, self.summary, self.words, self.root)
         return status
 
     def _publish_states(self) -> bool:
@@ -332,7 +341,7 @@ class RunState:
             self._refuse_out(refused)
 
     def _refuse_out(self, refused: OSError) -> NoReturn:
-        status = LAB_UNFIT if refused.errno in _DISK else USER_MISTAKE
+        status = LAB_UNFIT if is_the_disks(refused) else USER_MISTAKE
         end_with(
             f"--out {self.directory.root}: cannot write there ({refused.strerror}); "
             "choose another folder",

@@ -1,7 +1,8 @@
 """The twin's own small HTTP port: move time, show the state, plant a fault.
 
 Plain HTTP on loopback, beside the Kubernetes APIs and never part of them:
-``POST /clock/settle``, ``POST /clock/advance?until=EPOCH[&run=all]``, ``GET /state``,
+``POST /clock/settle``, ``POST /clock/advance?until=EPOCH[&run=all]``, ``GET /clock/seat?name=WHO``
+(a seat, for as long as the connection lasts; `harness.twin.seats`), ``GET /state``,
 ``POST /faults/NAME``, ``GET /requests``, ``POST``, ``GET`` and ``DELETE /chaos``, ``GET /power``,
 ``POST /power/HOST``, ``GET`` and ``POST /links``. A refusal is a sentence with status 400 (what was
 asked makes no sense), 404 (no such fault, or host), 409 (it does not fit the lab as it is) or 500
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import math
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -26,6 +28,7 @@ from harness.twin.engine import Engine
 from harness.twin.faults.catalogue import UnknownFault
 from harness.twin.pace import LATEST, Pace, WorldFailed
 from harness.twin.powerport import PowerPort
+from harness.twin.seats import NoSuchSeat, Seats, TimeStandsStill
 
 _LAST_WORD = 0.5  # real seconds that an advance under way may still take when the twin ends
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -54,6 +57,8 @@ class Admin:
         self._plant = plant
         self._requests = requests
         self._power = power
+        self._seats = Seats(self._move_on, revision)
+        self._marked = -1
         self._runner: web.AppRunner | None = None
         self.url = ""
 
@@ -62,6 +67,7 @@ class Admin:
         app = web.Application(middlewares=[_say_what_failed])
         app.router.add_post("/clock/settle", self._settle)
         app.router.add_post("/clock/advance", self._advance)
+        app.router.add_get("/clock/seat", self._seat)
         app.router.add_get("/state", self._state)
         app.router.add_post("/faults/{name}", self._fault)
         app.router.add_get("/requests", self._request_log)
@@ -83,26 +89,56 @@ class Admin:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def _moment(self) -> web.Response:
-        for server in self._servers:
-            server.bookmark()
+    async def _moment(self, *, seated: bool = False) -> web.Response:
+        # a watch that was opened since the last bookmarks has had its own
+        if not (seated and self._marked == self._revision()):
+            for server in self._servers:
+                server.bookmark()
+        self._marked = self._revision()
+        # as of the bookmarks: another client may write while this one's bytes go out
+        told = self._told()
         await self._flush()
-        return web.json_response({"now": self._engine.now, "revision": self._revision()})
+        return web.json_response(told)
 
-    async def _settle(self, _: web.Request) -> web.Response:
+    def _told(self) -> dict[str, float]:
+        return {"now": self._engine.now, "revision": self._revision()}
+
+    async def _settle(self, request: web.Request) -> web.Response:
+        self._seats.heard(request.query.get("seat", ""))
         # what the last write set off at this very moment happens before anybody looks
         self._pace.move(self._engine.now)
+        self._seats.look_again()
         return await self._moment()
 
     async def _advance(self, request: web.Request) -> web.Response:
         until = _moment_asked(request)
         if request.query.get("run") == "all":
             await self._pace.glide(until)
-            return await self._moment()
+        elif "seat" in request.query:
+            await self._seats.ask(request.query["seat"], until, _revision_seen(request))
+            return await self._moment(seated=True)
+        else:
+            self._move_on(until)
+        self._seats.look_again()
+        return await self._moment()
+
+    def _move_on(self, until: float) -> None:
         # in one go: a request that came in between would make two equal runs differ
         before = self._deliveries()
         self._pace.move(until, stop=lambda: self._deliveries() != before)
-        return await self._moment()
+
+    async def _seat(self, request: web.Request) -> web.StreamResponse:
+        """A line with the seat and the time; the seat is left when the connection ends."""
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        seat = self._seats.take(request.query.get("name", "somebody"))
+        try:
+            told = {"seat": seat, **self._told()}
+            await answer.write(json.dumps(told).encode() + b"\n")
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._seats.leave(seat)
+        return answer
 
     async def _flush(self) -> None:
         """Whoever is told the time has been sent what programs wrote until then, unless it reads
@@ -139,6 +175,15 @@ def _moment_asked(request: web.Request) -> float:
     return until
 
 
+def _revision_seen(request: web.Request) -> int:
+    try:
+        return int(request.query["seen"])
+    except (KeyError, ValueError):
+        raise web.HTTPBadRequest(
+            text="who asks from a seat says what it has seen: seen=REVISION"
+        ) from None
+
+
 @web.middleware
 async def _say_what_failed(request: web.Request, handler: _Handler) -> web.StreamResponse:
     try:
@@ -147,5 +192,9 @@ async def _say_what_failed(request: web.Request, handler: _Handler) -> web.Strea
         return web.Response(status=404, text=str(unknown))
     except ApiError as refused:
         return web.Response(status=409, text=refused.message)
+    except NoSuchSeat as unknown:
+        return web.Response(status=404, text=str(unknown))
+    except TimeStandsStill as still:
+        return web.Response(status=409, text=str(still))
     except WorldFailed as failed:
         return web.Response(status=500, text=str(failed))

@@ -89,6 +89,7 @@ def _greeting(directory: Path, speed: float) -> list[str]:
         f"  kubectl --kubeconfig {kubeconfig} get nodes",
         f"  kubectl --kubeconfig {kubeconfig} --context tenant-lab get nodes",
         f"  Prometheus: {{prometheus}}, bearer token in {directory / 'prometheus-token'}",
+        f"  LINSTOR: {{linstor}}, certificates in {directory}/linstor-*.pem",
         time,
         f"  hil run --attach {directory}",
         "Ctrl-C ends it.",

@@ -153,6 +153,11 @@ class Twin:
             await server.close()
 
     @property
+    def linstor_url(self) -> str:
+        """Where LINSTOR's controller answers."""
+        return self._linstor.url
+
+    @property
     def prometheus_url(self) -> str:
         """Where Prometheus is; "" before the start."""
         return self._prometheus.url
@@ -296,8 +301,8 @@ def _end_at_eof(ended: asyncio.Event) -> None:
 async def serve(options: Options, ready: Sequence[str] = ("ready",)) -> None:
     """Run a twin until it is told to end: SIGTERM, SIGINT, SIGHUP, or the end of standard input.
 
-    ``ready`` is printed once it is up, "{prometheus}" in it replaced by that server's address.
-    Raises CannotStart.
+    ``ready`` is printed once it is up, "{prometheus}" and "{linstor}" in it replaced by those
+    servers' addresses. Raises CannotStart.
     """
     with _alone_in(options.directory):
         twin = Twin(options)
@@ -320,6 +325,7 @@ async def _stay_up(twin: Twin, ready: Sequence[str]) -> None:
     if twin.options.speed:
         run_by_itself(twin.pace, twin.engine, twin.options.speed)
     told = "\n".join(ready).replace("{prometheus}", twin.prometheus_url)
+    told = told.replace("{linstor}", twin.linstor_url)
     sys.stdout.write(f"{told}\n")
     sys.stdout.flush()
     await ended.wait()

@@ -11,6 +11,7 @@ from harness.bringup import headroom as room
 from harness.bringup.connect import ConnectedLab
 from harness.bringup.headroom import NoHeadroom, gate
 from harness.bringup.keeper import hold
+from harness.bringup.terms import Terms
 from harness.facts.fact import Origin, Unread
 from harness.facts.headroom import Headroom, PoolDemand
 from harness.inventory.manifest import kubernetes_nodes
@@ -18,8 +19,10 @@ from harness.inventory.models import Linstor
 from harness.inventory.secrets import SecretRef
 from harness.inventory.shapes import Quantity
 from harness.reach.errors import KeyUnusable, LabError, Unreachable
+from harness.reach.lease import PoolLease
 from harness.twin.process import TwinProcess
 
+LEASES = ("coordination.k8s.io/v1", "Lease", "tenant-hil")
 NODES = ("apps.cozystack.io/v1alpha1", "KubernetesNodes", "tenant-hil")
 QUOTA: dict[str, Any] = {
     "apiVersion": "v1",
@@ -169,31 +172,91 @@ def test_disks_that_are_there_are_not_counted_again(known: ConnectedLab, log: Lo
     assert known.management.list(*NODES) == []
 
 
-@pytest.mark.parametrize(
-    ("workers", "beside"),
-    [(None, []), ("1", []), ("2", ["plain"]), ("3", ["plain", "cloned"])],
-)
-def test_greatest_of_the_pools_that_may_come_up_beside_it_count(
-    known: ConnectedLab,
-    log: Log,
-    monkeypatch: pytest.MonkeyPatch,
-    workers: str | None,
-    beside: list[str],
-) -> None:
-    monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
-    if workers is not None:
-        monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", workers)
-    others = ("gpu-gb202", "cloned", "gpu-l40s", "plain")
-    found = gate(known, "gpu-l40s", log, stands=True, beside=others)
+def test_pools_that_were_promised_room_count(known: ConnectedLab, log: Log) -> None:
+    found = gate(known, "gpu-l40s", log, stands=True, beside=("gpu-l40s", "cloned", "plain"))
     assert found is not None
     named = [one.pool for one in found.demands if isinstance(one, PoolDemand)]
-    assert named == ["gpu-l40s", *beside]
+    assert named == ["gpu-l40s", "cloned", "plain"]
 
 
-def test_pool_of_another_class_does_not_count(
-    resized: Resize, log: Log, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def beside(known: ConnectedLab) -> Iterator[Callable[..., PoolLease]]:
+    """Another pool of this run, or of another, that has its Lease."""
+    taken: list[PoolLease] = []
+
+    def lease(pool: str = "cloned", *, run: str = "mine", room: str = "") -> PoolLease:
+        name = f"hil-pool-lab-{pool}"
+        notes = {"hil.dev/room": room}
+        made = PoolLease(known.management, "tenant-hil", name, duration=200, notes=notes)
+        made.acquire(run, known.clock)
+        taken.append(made)
+        return made
+
+    yield lease
+    for one in taken:
+        one.release()
+
+
+BESIDE = Terms(beside=("plain", "cloned"))
+"""Both of them want more than the twin's LINSTOR has."""
+
+
+def test_who_does_not_fit_beside_a_pool_of_the_run_waits_until_it_is_gone(
+    known: ConnectedLab, log: Log, beside: Callable[..., PoolLease]
 ) -> None:
-    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "9")
+    beside()
+    known.clock.sleep(1)
+    began = known.clock.now()
+    with hold(known, "plain", log, BESIDE) as held:
+        asked = held.since - began
+        assert held.measured is not None
+        assert len(held.measured.demands) == 1
+        late = [one for one in held.join if one.seconds is None or one.seconds > 195]
+        assert not late  # the wait is none of the workers'
+    assert 199 <= asked <= 260  # that Lease is not renewed
+    assert log.text.count("pool plain waits for cloned of this run to be gone") == 1
+
+
+def test_it_goes_on_as_soon_as_the_other_is_gone(
+    known: ConnectedLab, log: Log, beside: Callable[..., PoolLease]
+) -> None:
+    first, began = beside(), known.clock.now()
+    known.clock.sleep(1)
+
+    def let_go(kind: str, text: str) -> None:
+        log(kind, text)
+        if "waits for cloned" in text:
+            first.release()
+
+    with hold(known, "plain", let_go, BESIDE) as held:
+        assert held.since - began <= 2
+
+
+@pytest.mark.parametrize(("room", "waits"), [("yes", True), ("", False)])
+def test_of_later_pools_only_one_that_was_promised_room_is_waited_for(
+    known: ConnectedLab, log: Log, beside: Callable[..., PoolLease], *, room: str, waits: bool
+) -> None:
+    own = PoolLease(known.management, "tenant-hil", "hil-pool-lab-plain", duration=900)
+    own.acquire("mine", known.clock)
+    known.clock.sleep(5)
+    beside(room=room)
+    with hold(known, "plain", log, BESIDE):
+        assert ("waits for cloned" in log.text) is waits
+
+
+def test_another_runs_pools_are_not_counted(
+    known: ConnectedLab, log: Log, beside: Callable[..., PoolLease]
+) -> None:
+    beside(run="other", room="yes")
+    known.clock.sleep(1)
+    with hold(known, "plain", log, BESIDE) as held:
+        stored = known.management.get(*LEASES, held.lease.name)
+        assert stored is not None
+        assert stored["metadata"]["annotations"]["hil.dev/room"] == "yes"
+    assert "waits for" not in log.text
+
+
+def test_pool_of_another_class_does_not_count(resized: Resize, log: Log) -> None:
     lab = resized("plain", storage_class="local")
     found = gate(lab, "gpu-l40s", log, stands=True, beside=("plain", "gpu-l40s"))
     assert found is not None

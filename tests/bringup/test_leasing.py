@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from harness.bringup.connect import ConnectedLab
-from harness.bringup.leasing import CARDS, CARDS_TAKEN, leased
+from harness.bringup.leasing import CARDS, CARDS_TAKEN, ROOM, lease_of, leased
 from harness.reach.errors import LeaseHeld
 from harness.reach.lease import PoolLease, lease_state
 
@@ -52,6 +52,18 @@ def test_a_lease_says_which_cards_its_pool_takes_and_whose_it_was(lab: Connected
     told = json.loads(notes[CARDS])
     assert (told["resource"], told["count"]) == (GB202, 1)
     assert (notes["hil.dev/lab"], notes["hil.dev/run"]) == ("twin", "mine")
+
+
+def test_what_an_earlier_run_was_promised_is_nothing_of_the_next_ones(lab: ConnectedLab) -> None:
+    taken = json.dumps({"resource": GB202, "count": 4, "machines": "kubernetes-lab-plain-"})
+    earlier = lease_of(lab, "plain", {ROOM: "yes", CARDS: taken})
+    earlier.acquire("earlier", lab.clock)
+    earlier.release()
+    with leased(lab, "plain", Log()) as lease:
+        stored = lab.management.get(*LEASES, lease.name)
+    assert stored is not None
+    notes = stored["metadata"]["annotations"]
+    assert (notes[ROOM], notes[CARDS]) == ("", "")
 
 
 def test_the_last_card_is_not_promised_twice(lab: ConnectedLab, promised: Promised) -> None:

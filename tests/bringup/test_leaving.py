@@ -14,6 +14,7 @@ from harness.bringup.terms import NO_TERMS
 from harness.facts.remains import Remains, Space, Thing
 from harness.judge.verdict import Outcome, Verdict
 from harness.reach.kube import Kube
+from harness.reach.lease import PoolLease
 
 TERMS = replace(NO_TERMS, leaks=True)
 NODES = ("apps.cozystack.io/v1alpha1", "KubernetesNodes", "tenant-hil")
@@ -88,6 +89,23 @@ def test_what_is_done_at_the_end_is_done_while_the_pool_stands(lab: ConnectedLab
     assert seen == [2]
 
 
+def test_whose_other_pools_stood_meanwhile_is_told_by_their_leases(lab: ConnectedLab) -> None:
+    def lease(name: str) -> PoolLease:
+        return PoolLease(lab.management, "tenant-hil", name, duration=900, notes={"a": "b"})
+
+    earlier, meanwhile = lease("hil-pool-lab-earlier"), lease("hil-pool-lab-meanwhile")
+    earlier.acquire("mine", lab.clock)
+    lab.clock.sleep(5)
+    earlier.release()
+    with hold(lab, "plain", Log(), TERMS) as pool:
+        meanwhile.acquire("other", lab.clock)
+        lab.clock.sleep(5)
+        meanwhile.release()
+        after = pool.departure().after
+    assert isinstance(after, Remains)
+    assert after.beside == ("lab-meanwhile",)
+
+
 def look(*things: Thing, free: int = 100, volumes: tuple[str, ...] = ()) -> Remains:
     from harness.facts.fact import Origin
 
@@ -100,6 +118,13 @@ def look(*things: Thing, free: int = 100, volumes: tuple[str, ...] = ()) -> Rema
     [
         (look(), look(free=80), Outcome.BROKEN, "20480 MiB of storage pool data on hv-1 not given"),
         (look(), look(free=80, volumes=("pvc-other",)), Outcome.HOLDS, "others' volumes came or"),
+        (look(), replace(look(free=80), beside=("lab-x",)), Outcome.HOLDS, "it was lab-x's too"),
+        (
+            look(),
+            replace(look(Thing("Pod a"), free=80), beside=("lab-x",)),
+            Outcome.BROKEN,
+            "Pod a",
+        ),
         (look(Thing("PersistentVolume a")), look(Thing("PersistentVolume a")), Outcome.HOLDS, "no"),
         (look(), look(Thing("PersistentVolume a", "Released")), Outcome.BROKEN, "a (Released)"),
         (look(), replace(look(), unread=("Pod: 403",)), Outcome.UNKNOWN, "Pod: 403"),

@@ -17,9 +17,9 @@ from harness.reach.kube import Kube
 from harness.reach.lease import PoolLease, lease_state
 from harness.reach.nodeshell import RUN as SHELL_RUN
 from harness.twin.process import TwinProcess
-from tests.cleaning.conftest import ROOT
+from tests.conftest import INVENTORY
 
-TWIN = str(ROOT / "inventory" / "twin.yaml")
+TWIN = str(INVENTORY)
 NODES = ("apps.cozystack.io/v1alpha1", "KubernetesNodes", "tenant-hil")
 LEASES = ("coordination.k8s.io/v1", "Lease", "tenant-hil")
 CLAIM = ("v1", "PersistentVolumeClaim", "tenant-hil", "hil-scratch-lab-plain")
@@ -212,3 +212,20 @@ def test_without_a_lab_it_is_about_this_machine(
     monkeypatch.setattr("harness.qemulab.clean.find", lambda directory, cache: iter(()))
     assert cli.main(["clean", "--dry-run"]) == 0
     assert capsys.readouterr().out == "nothing was left behind\n"
+
+
+def test_nothing_is_told_dead_by_a_clock_that_is_far_apart(
+    lab: ConnectedLab, twin: TwinProcess, hil: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from harness.twin.command import chaos
+
+    folder = twin.endpoint.kubeconfig.parent
+    leave(lab, run="alive", duration=900)
+    chaos(folder, "skew", {"seconds": 1200.0})
+    capsys.readouterr()
+    argv = ["clean", "--lab", TWIN, "--attach", str(folder), "--remove"]
+    assert cli.main(argv) == 3
+    assert "s ahead of this machine's: 2026-01-01T00:2" in capsys.readouterr().err
+    assert lab.management.get(*NODES, "lab-plain") is not None
+    chaos(folder, "clear", {})
+    assert hil("--remove", "--run", "alive")[0] == 0

@@ -99,3 +99,15 @@ def test_nothing_there_is_nobody_there() -> None:
         key: [] for key in ("deployments", "releases", "templates", "machines", "vmis")
     }
     assert look(**empty, data_volumes=[], nodes=[]).pools == ()
+
+
+def test_a_pool_says_whether_it_is_up_and_whether_it_goes() -> None:
+    coming = deployment("md0")
+    coming["spec"]["replicas"] = 2
+    coming["status"] = {"readyReplicas": 1}
+    going = obj("HelmRelease", "release-md0-gpu", deletionTimestamp="2026-01-01T00:00:00Z")
+    found = look(deployments=[coming, deployment("md0-gpu")], releases=[going])
+    assert [(one.ready, one.going) for one in found.pools] == [(False, False), (True, True)]
+    coming["status"] = {"readyReplicas": 2}
+    leaves = {**coming, "metadata": {**coming["metadata"], "deletionTimestamp": "now"}}
+    assert [(one.ready, one.going) for one in look(deployments=[leaves]).pools] == [(True, True)]

@@ -155,6 +155,8 @@ def test_without_a_worker_nothing_could_have_moved() -> None:
     [
         Unread(AT, "KubernetesNodes", "gone"),
         pool("", "pvc", rendered=None),
+        pool("", "pvc"),
+        pool("k-2", "pvc", rendered=None),
         pool("k-2", "pvc", ready="False"),
         pool("k-2", "pvc", ready=""),
         pool("k-2", ""),
@@ -165,3 +167,28 @@ def test_a_pool_that_was_not_rendered_leaves_it_open(seen: AppliedPool | Unread)
     if isinstance(seen, AppliedPool) and seen.machine_template:
         seen = dataclasses.replace(seen, machine_template="k-1")
     assert judged(was=seen).outcome == "unknown"
+
+
+@pytest.mark.parametrize(("ready", "going"), [(False, False), (True, True)])
+def test_a_pool_that_comes_up_or_goes_meanwhile_is_told_and_left_out(
+    *, ready: bool, going: bool
+) -> None:
+    was = dataclasses.replace(sight(OTHER), ready=ready)
+    now = dataclasses.replace(sight(OTHER, **{"Machine m": ""}), going=going)
+    already = dataclasses.replace(was, ready=True, going=True)
+    gone_on = judged(around(sight(HELD), now), before=around(sight(HELD), already))
+    assert gone_on.outcome == "holds"
+    verdict = judged(around(sight(HELD), now), before=around(sight(HELD), was))
+    assert verdict.outcome == "holds"
+    assert f"{OTHER} was coming up or going meanwhile" in verdict.because
+
+
+def test_the_held_pool_is_not_left_out_while_it_comes_up() -> None:
+    was = dataclasses.replace(sight(HELD), ready=False)
+    now = sight(HELD, **{"Machine m": "another"})
+    assert judged(around(now), before=around(was)).outcome == "broken"
+
+
+def test_a_pool_that_was_up_and_is_not_is_blamed_on_the_adoption() -> None:
+    now = dataclasses.replace(sight(OTHER, **{"Machine m": "another"}), ready=False)
+    assert judged(around(sight(HELD), now)).outcome == "broken"

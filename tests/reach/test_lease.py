@@ -6,7 +6,7 @@ import pytest
 
 from harness.reach.errors import ApiRefused, LeaseHeld, LeaseLost
 from harness.reach.kube import Kube
-from harness.reach.lease import PoolLease, micro_time
+from harness.reach.lease import PoolLease, lease_state, micro_time
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
 POOL = f"{LEASES}/pool"
@@ -175,3 +175,18 @@ def test_other_refusals_come_through(
     server.routes[f"POST {LEASES}"] = refuse(422, "Invalid", "bad name")
     with pytest.raises(ApiRefused, match="bad name"):
         lease(kube).acquire("run-1", clock)
+
+
+def test_a_lease_tells_whether_anybody_had_it_after_a_moment(
+    kube: Kube, clock: Any, leases: Any
+) -> None:
+    mine, began = lease(kube), clock.at
+    mine.acquire("run-1", clock)
+    clock.at += 50
+    state = lease_state(leases.stored[POOL])
+    assert state.held_after(began + 40, clock.at)
+    mine.release()
+    state = lease_state(leases.stored[POOL])
+    assert (state.holder, state.renewed) == ("", clock.at)
+    assert state.held_after(began + 49, clock.at + 1000)
+    assert not state.held_after(clock.at, clock.at + 1)

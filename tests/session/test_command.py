@@ -44,11 +44,36 @@ def test_one_pool_is_driven_by_one_process(options: list[str], called: list[list
     assert "-n" not in called[0]
 
 
-def test_a_lab_that_is_there_is_driven_by_one_process(called: list[list[str]]) -> None:
-    assert cli.main(["run", "--attach", "somewhere"]) == 0
-    assert cli.main(["run", "--lab", str(ROOT / "inventory" / "lab-l40s.yaml")]) == 0
-    assert all("-n" not in argv for argv in called)
-    assert any(word.startswith("--attach=/") for word in called[0])
+@pytest.mark.parametrize(
+    ("options", "processes"),
+    [
+        (["--attach", "somewhere"], "2"),
+        (["--attach", "somewhere", "--workers", "9"], "4"),
+        (["--lab", "lab-l40s.yaml"], "2"),
+        (["--lab", "lab-l40s.yaml", "--lane", "hardware", "--workers", "4"], "2"),
+        (["--lab", "lab-l40s.yaml", "--lane", "quick"], ""),
+        (["--lab", "lab-l40s.yaml", "--workers", "1"], ""),
+        (["--attach", "somewhere", "--lane", "everything"], ""),
+        (["--lab", "qemu-mini.yaml", "--attach", "somewhere"], ""),
+    ],
+)
+def test_pools_of_a_lab_that_is_there_are_driven_at_once_where_they_may_be(
+    options: list[str], processes: str, called: list[list[str]]
+) -> None:
+    labs = ROOT / "inventory"
+    argv = [str(labs / one) if one.endswith(".yaml") else one for one in options]
+    assert cli.main(["run", *argv]) == 0
+    (argv,) = called
+    assert (argv[argv.index("-n") + 1] if "-n" in argv else "") == processes
+    attached = [word for word in argv if word.startswith("--attach=")]
+    assert len(attached) == options.count("--attach")
+    assert all(word.startswith("--attach=/") for word in attached)
+
+
+def test_the_plan_is_told_how_many_pools_are_driven_at_once(called: list[list[str]]) -> None:
+    assert cli.main(["run", "--attach", "somewhere", "--plan"]) == 0
+    assert "--at-once=2" in called[0]
+    assert "-n" not in called[0]
 
 
 @pytest.mark.parametrize(("lab", "left"), [("twin", ".hil"), ("qemu-mini", ".hil/qemu")])

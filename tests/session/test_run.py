@@ -52,6 +52,19 @@ def test_everything_holds(parallel: Any, out: Path) -> None:
     assert json.loads((out / "parallel" / "run.json").read_text())["exit"] == 0
 
 
+def test_each_pool_tells_at_its_start_and_its_end_which_platform_is_installed(
+    parallel: Any, out: Path
+) -> None:
+    kept = records(out / "parallel")
+    told = [(one["at"], one["values"]) for one in kept if one.get("kind") == "PlatformVersion"]
+    assert [values["version"] for _, values in told] == ["v1.7.0"] * 4
+    assert len({at for at, _ in told}) == 4
+    assert all(len(values["sources"]) == 3 for _, values in told)
+    signed = json.loads((out / "parallel" / "signoff.json").read_text())
+    shown = {one["item"]: [v["value"] for v in one["values"]] for one in signed["identity"]}
+    assert (shown["platform"], shown["subject"]) == (["Cozystack v1.7.0"], [])
+
+
 def test_the_table_is_all_that_standard_output_holds(parallel: Any, out: Path) -> None:
     assert parallel.out == (out / "parallel" / "summary.txt").read_text()
     assert f"{MANY} planned, {MANY} reported, 0 missing" in parallel.out
