@@ -348,6 +348,9 @@ class Lab(Part):
         "mini-lab, real QEMU guests on the machine of the run."
     )
     description: Words | None = Field(default=None, description="One line for people.")
+    nodes: Literal["machines", "containers"] = Field(
+        "machines", description="containers: they share one kernel; no release is signed there."
+    )
     clock: Literal["real", "virtual"] = Field(
         description="Whose time waits use: virtual is a twin's own, real the wall's."
     )
@@ -436,6 +439,11 @@ class Lab(Part):
             cuda_command=own.cuda_command or self.cuda_command or (),
             cuda_success=own.cuda_success or self.cuda_success,
         )
+
+    @property
+    def substrate(self) -> str:
+        """What stands beneath its runs: its kind, or "containers"."""
+        return self.kind if self.nodes == "machines" else self.nodes
 
     def schematic_of(self, pool: str) -> Schematic:
         """The Talos image of the pool of this name."""

@@ -60,6 +60,7 @@ def slips(data: Data, claims: Collection[str] | None = None) -> list[Slip]:
     """
     checks: tuple[Callable[[Data], Iterator[Slip]], ...] = (
         _kind,
+        _nodes,
         _access,
         _hosts,
         _cards,
@@ -82,6 +83,23 @@ def _parts(data: Data, key: str) -> Iterator[tuple[str, Data]]:
 def _items(data: Data, key: str) -> list[tuple[int, Any]]:
     value = data.get(key)
     return list(enumerate(value)) if isinstance(value, (list, tuple)) else []
+
+
+def _nodes(data: Data) -> Iterator[Slip]:
+    """Containers share a kernel that loads no DRBD, and have no cards (lanes.md sections 1, 3)."""
+    if data.get("nodes") != "containers":
+        return
+    if data.get("kind") != "cluster":
+        yield Slip(("nodes",), "containers", "a lab of kind cluster, whose nodes may be containers")
+    for name, stored in _parts(data, "storageClasses"):
+        if stored.get("drbd") is True:
+            says = "false: no node that is a container loads DRBD"
+            yield Slip(("storageClasses", name, "drbd"), "true", says)
+    for name, pool in _parts(data, "pools"):
+        if pool.get("gpu") is not None:
+            yield Slip(
+                ("pools", name, "gpu"), str(pool["gpu"]), "no card where nodes are containers"
+            )
 
 
 def _kind(data: Data) -> Iterator[Slip]:

@@ -277,7 +277,7 @@ def _observed(name: str, shard: Shard, cursor: float, shown: set[str]) -> Step:
         return Step(f"{title} (as above)", at, at)
     shown.add(name)
     status = BROKEN if fact.text("kind") == "Unread" else PASSED
-    told = str(fact.data["values"].get("reason", "")) if status == BROKEN else ""
+    told = str(fact.values.get("reason", "")) if status == BROKEN else ""
     return Step(title, min(cursor, at), at, status, told, (), attachments(fact))
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.report.allure_model import CSV, HTML, JSON, TEXT, Attachment, attached, cut
-from harness.report.records import visible
+from harness.report.records import rows_of, visible
 
 MOST_FILES = 150
 """Files of one failure that are attached; the others are in the run's folder."""
@@ -30,7 +30,7 @@ def attachments(run: Path, folder: str) -> tuple[Attachment, ...]:
     place = run / folder
     try:
         manifest = json.loads((place / "manifest.json").read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return (attached("evidence", f"{folder}: its manifest cannot be read: {error}\n"),)
     if not isinstance(manifest, dict) or manifest.get("schema") != _SCHEMA:
         return (attached("evidence", f"{folder}: its manifest is not of schema {_SCHEMA}\n"),)
@@ -38,7 +38,7 @@ def attachments(run: Path, folder: str) -> tuple[Attachment, ...]:
 
 
 def _attached(run: Path, place: Path, manifest: dict[str, Any]) -> Iterator[Attachment]:
-    items = [one for one in manifest.get("items", []) if isinstance(one, dict)]
+    items = rows_of(manifest.get("items"))
     yield attached("evidence: what was planned and what was had", _table(manifest, items), HTML)
     diagnosis = manifest.get("diagnosis")
     if isinstance(diagnosis, dict):
@@ -55,23 +55,24 @@ def _attached(run: Path, place: Path, manifest: dict[str, Any]) -> Iterator[Atta
 
 def _file(run: Path, place: Path, name: str, file: str) -> Attachment | None:
     """A file of the run's own folder; a manifest leads nowhere else."""
-    path = (place / file).resolve()
-    if not file or not path.is_relative_to(run.resolve()) or not path.is_file():
-        return None
     try:
+        path = (place / file).resolve()
+        if not file or not path.is_relative_to(run.resolve()) or not path.is_file():
+            return None
         body = path.read_bytes()
-    except OSError:
+    except (OSError, ValueError):  # no name of a file, for one
         return None  # the table says that it was taken
     return Attachment(name, cut(body), _TYPES.get(path.suffix, TEXT))
 
 
-def _table(manifest: dict[str, Any], items: list[dict[str, Any]]) -> str:
+def _table(manifest: dict[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
     head = "".join(f"<th>{one}</th>" for one in _COLUMNS)
     rows = "".join(
         "<tr>" + "".join(f"<td>{_cell(one.get(key))}</td>" for key in _COLUMNS) + "</tr>\n"
         for one in items
     )
-    score = manifest.get("score", {})
+    told = manifest.get("score")
+    score = told if isinstance(told, dict) else {}
     counts = ", ".join(f"{_cell(key)} {_cell(value)}" for key, value in score.items())
     return (
         '<!doctype html><meta charset="utf-8"><style>body{font:14px sans-serif}'

@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from harness.report.allure_model import CSV, HTML, JSON, TEXT, Attachment, attached
-from harness.report.records import Record, visible
+from harness.report.records import Record, strings_of, visible
 
 _STYLE = (
     "<style>body{font:14px sans-serif;margin:1em}table{border-collapse:collapse}"
@@ -20,9 +20,8 @@ _STYLE = (
 
 def attachments(fact: Record) -> list[Attachment]:
     """What there is to see of a fact, the most readable first."""
-    values: Mapping[str, Any] = fact.data["values"]
-    place = place_of(fact.text("source"))
-    shown = [_ladder(values, place)] if fact.text("kind") == "ModuleTable" else []
+    values, place = fact.values, place_of(fact.text("source"))
+    shown = [_ladder(fact, place)] if fact.text("kind") == "ModuleTable" else []
     tables = {name: rows for name, rows in values.items() if _are_rows(rows)}
     shown += [_table(f"{name} of {place}", rows) for name, rows in tables.items()]
     raw = fact.text("raw")
@@ -84,20 +83,19 @@ def _cell(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _ladder(values: Mapping[str, Any], place: str) -> Attachment:
+def _ladder(fact: Record, place: str) -> Attachment:
     """Loaded modules in the order in which they were loaded: the kernel lists the newest first
     (gpu_path section 2.1).
     """
-    modules = [one for one in values.get("modules", ()) if isinstance(one, dict)]
     rows = [
         [
             str(rung),
             str(one.get("name", "")),
             str(one.get("state", "")),
-            ", ".join(map(str, one.get("used_by") or ())),
+            ", ".join(strings_of(one.get("used_by"))),
             str(one.get("taint", "")),
         ]
-        for rung, one in enumerate(reversed(modules), start=1)
+        for rung, one in enumerate(reversed(fact.rows("modules")), start=1)
     ]
     header = ["loaded", "module", "state", "needed by", "taint"]
     return attached(f"ladder of {place}", table(place, header, rows), HTML)

@@ -5,6 +5,9 @@ under ``allure-history/LAB/LANE`` beside the runs. The next run of that lab and 
 latest of them along: joined into its ``allure-history.jsonl`` for Allure 3, and as the folder
 ``history`` among its results for Allure 2. Runs with a fault planted leave nothing.
 
+The two do not tell tests by the same name: Allure 2 goes by the ``historyId`` of a result, Allure 3
+makes a name of its own and reads none. A line has both.
+
 The form of both was read off what Allure 3.18 and Allure 2.46 write and was tried with them.
 """
 
@@ -17,8 +20,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.report.allure_model import Result, millis, unique
+from harness.report.allure_model import Result, digest, millis, unique
 from harness.report.atomic import write_bytes
+from harness.report.records import visible
 from harness.report.rundir import RunDirectory, RunInfo
 
 FOLDER = "allure-history"
@@ -64,7 +68,8 @@ def _safe(text: str) -> str:
 
 
 def _before(root: Path, info: RunInfo) -> list[bytes]:
-    """The lines of the latest runs before this one, oldest first; a line that is cut is left."""
+    """The lines of the latest runs before this one, oldest first; without those that are cut, or
+    that no run leaves so."""
     own = _name(info)
     names = sorted(path for path in _place(root, info).glob("*.jsonl") if path.name < own)
     lines = [path.read_bytes() for path in names[-MOST:]]
@@ -74,9 +79,19 @@ def _before(root: Path, info: RunInfo) -> list[bytes]:
 def _is_point(line: bytes) -> bool:
     try:
         point = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
-    return isinstance(point, dict) and isinstance(point.get("testResults"), dict)
+    results = point.get("testResults") if isinstance(point, dict) else None
+    return isinstance(results, dict) and all(map(_is_item, results.values()))
+
+
+def _is_item(item: object) -> bool:
+    """Whether it is a result as `_item` writes one: a line may be a renderer's own, or damaged."""
+    if not isinstance(item, dict) or not isinstance(item.get("allure2HistoryId", ""), str):
+        return False
+    words = all(isinstance(item.get(name), str) for name in ("id", "status"))
+    moments = all(type(item.get(name)) is int for name in ("start", "stop", "duration"))
+    return words and moments and "message" in item
 
 
 def _point(info: RunInfo, results: Sequence[Result]) -> dict[str, Any]:
@@ -86,10 +101,19 @@ def _point(info: RunInfo, results: Sequence[Result]) -> dict[str, Any]:
         "name": f"hil {info.run_id}",
         "timestamp": millis(info.ended or info.started),
         "knownTestCaseIds": [],
-        "testResults": {one.history_id: _item(one) for one in results},
+        "testResults": {_allure3_id(one): _item(one) for one in results},
         "metrics": {},
         "url": "",
     }
+
+
+def _allure3_id(result: Result) -> str:
+    """What Allure 3 tells a test by (``calculateHistoryId`` in its ``core``): its test case, and
+    those of its parameters that are not excluded, by name.
+    """
+    told = sorted((one.name, one.value) for one in result.parameters if not one.excluded)
+    parameters = visible(",".join(f"{name}:{value}" for name, value in told))
+    return f"{digest(result.test_case_id)}.{digest(parameters)}"
 
 
 def _item(result: Result) -> dict[str, Any]:
@@ -103,7 +127,8 @@ def _item(result: Result) -> dict[str, Any]:
         "stop": millis(result.stop),
         "duration": millis(result.stop - result.start),
         "url": "",
-        "historyId": result.history_id,
+        "historyId": _allure3_id(result),
+        "allure2HistoryId": result.history_id,
         "reportLinks": [],
     }
 
@@ -122,8 +147,9 @@ def _write_allure2(folder: Path, points: Sequence[Mapping[str, Any]]) -> None:
 def _items(newest_first: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for point in newest_first:
-        for history_id, item in point["testResults"].items():
-            told = found.setdefault(history_id, {"statistic": Counter(), "items": []})
+        for name, item in point["testResults"].items():
+            key = item.get("allure2HistoryId", name)
+            told = found.setdefault(key, {"statistic": Counter(), "items": []})
             told["statistic"][item["status"]] += 1
             told["items"].append(_allure2_item(item))
     for told in found.values():

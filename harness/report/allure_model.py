@@ -135,6 +135,13 @@ class Result:
         return unique(*self.key)
 
     @property
+    def test_case_id(self) -> str:
+        """What Allure 3 makes its own id of, beside the parameters: an attempt after another has
+        one of its own, else it would hide the first as its retry.
+        """
+        return digest(":".join((self.full_name, *map(str, self.identity))))
+
+    @property
     def history_id(self) -> str:
         """What ties it to the same test of other runs."""
         named = [[one.name, one.value] for one in self.parameters if not one.excluded]
@@ -146,7 +153,7 @@ class Result:
             "uuid": self.uuid,
             "name": visible(self.name),
             "fullName": self.full_name,
-            "testCaseId": digest(self.full_name),
+            "testCaseId": self.test_case_id,
             "historyId": self.history_id,
             "description": visible(self.description),
             "status": self.status,

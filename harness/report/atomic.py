@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -9,6 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from harness.report.redact import redact_data
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
+
+
+def is_the_disks(refused: OSError) -> bool:
+    """Whether a disk cannot take what is written; else the place that was named is none to write
+    to: a file in a folder's place, somebody else's, a name that is too long.
+    """
+    return refused.errno in _DISK
 
 
 def write_bytes(path: Path, data: bytes) -> Path:

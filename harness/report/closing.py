@@ -56,6 +56,9 @@ def join(
         for key, entry in plan.items():
             if key not in ended:
                 ledger.not_run(*key, entry.claims, why or NO_VERDICT)
+    # of another ledger than the one that comes now: broken off between the two, the run would be
+    # taken for one whose ledger was changed after its sign-off
+    directory.signoff_json.unlink(missing_ok=True)
     pools = dict.fromkeys(entry.pool for entry in plan.values())
     parts = (shard for pool in pools for shard in _shards_of(directory, pool))
     merge(directory.path, [PLAN_SHARD, *parts, END_SHARD])

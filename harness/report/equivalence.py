@@ -14,6 +14,7 @@ from itertools import combinations
 from pathlib import Path
 
 from harness.report import expected as expectations
+from harness.report import kept
 from harness.report.expected import Expected
 from harness.report.ledger import LedgerView, read
 from harness.report.outcome import Row, Standing, Summary, summarise
@@ -138,15 +139,17 @@ def sides(folders: Sequence[Path]) -> tuple[Side, ...]:
 
 
 def latest(out: Path) -> dict[Substrate, Path]:
-    """The folder of each substrate's run that ended last, of those without a planted fault."""
+    """The folder of each substrate's run that ended last, of those without a planted fault.
+    Mistake where ``out`` is no place that can be looked at.
+    """
     found: dict[Substrate, tuple[float, Path]] = {}
-    for told in sorted(out.glob("*/run.json")):
-        run = _run_of(told)
-        if run is None or run.ended is None or run.fault or told.parent.is_symlink():
+    for folder in kept.runs(out):
+        run = _run_of(folder / "run.json")
+        if run is None or run.ended is None or run.fault:
             continue
         on = substrate_of(run.kind)
-        if on is not Substrate.UNRECORDED and run.ended > found.get(on, (0.0, told))[0]:
-            found[on] = run.ended, told.parent
+        if on is not Substrate.UNRECORDED and run.ended > found.get(on, (0.0, folder))[0]:
+            found[on] = run.ended, folder
     return {on: folder for on, (_, folder) in found.items()}
 
 
@@ -187,9 +190,9 @@ class _Pair:
     def of(left: Side, right: Side, compared: Sequence[Compared]) -> _Pair:
         shared = tuple(one for one in compared if {left.name, right.name} <= one.rows.keys())
         evidence = [Evidence(side.substrate is Substrate.SIMULATED) for side in (left, right)]
-        for side, kept in zip((left, right), evidence, strict=True):
+        for side, taken in zip((left, right), evidence, strict=True):
             for one in shared:
-                kept.take(side.facts(one.claim))
+                taken.take(side.facts(one.claim))
         return _Pair(left, right, shared, *evidence)
 
     @property

@@ -53,8 +53,13 @@ def failures(summary: Summary) -> tuple[tuple[str, str], ...]:
     return tuple(failed)
 
 
+def numbers(view: LedgerView, summary: Summary) -> dict[str, Any]:
+    """The numbers of `block` without what was said of each pool: for `run.json`."""
+    return {key: value for key, value in block(view, summary).items() if key != "pools"}
+
+
 def block(view: LedgerView, summary: Summary) -> dict[str, Any]:
-    """The numbers for `run.json` and the sign-off.
+    """The numbers for the sign-off.
 
     ``undiagnosable_share`` is of the failures the share without a named cause: without evidence,
     undecided, or with nothing found. ``share`` is of the planned parts the share that was answered.

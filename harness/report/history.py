@@ -63,6 +63,16 @@ class Past:
     planned: int
     taken: int
 
+    @property
+    def undiagnosed_share(self) -> float | None:
+        """Of the failures the share without a cause named; None where nothing failed."""
+        return _share(self.undiagnosed, self.failures)
+
+    @property
+    def evidence_share(self) -> float | None:
+        """Of the planned evidence the share that was answered; None where none was planned."""
+        return _share(self.taken, self.planned)
+
 
 @dataclass(frozen=True, slots=True)
 class Course:

@@ -7,9 +7,6 @@ from pathlib import Path
 
 from harness.report.ledger import LEDGER, SHARDS
 
-OUT = Path("reports/out")
-"""Where `hil run` keeps its runs unless told otherwise."""
-
 
 class Mistake(Exception):
     """What was asked cannot be done; the message says why and what can."""
@@ -21,8 +18,13 @@ def folder(run: str, out: Path) -> Path:
     Mistake, with the nearest id, where there is none.
     """
     for found in (Path(run), out / run):
-        if holds_a_run(found):
-            return found
+        try:
+            if holds_a_run(found):
+                return found
+        except OSError as refused:
+            raise Mistake(f"{found}: {refused.strerror}") from refused
+    if (out / run / "run.json").is_file():
+        raise Mistake(f"{run}: the run in {out / run} has not planned yet, or never did")
     near = get_close_matches(run, [one.name for one in runs(out)], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise Mistake(f"{run}: no folder of a run, and no run of that name in {out}{hint}")
@@ -34,6 +36,12 @@ def holds_a_run(found: Path) -> bool:
 
 
 def runs(out: Path) -> list[Path]:
-    """The folders of all runs kept in ``out``, by name, each once; `latest` is a link and none."""
-    found = (path.parent for path in out.glob("*/run.json"))
+    """The folders of all runs kept in ``out``, by name, each once; `latest` is a link and none.
+
+    Mistake where ``out`` is no place that can be looked at.
+    """
+    try:
+        found = [path.parent for path in out.glob("*/run.json")]
+    except OSError as refused:
+        raise Mistake(f"{out}: {refused.strerror}") from refused
     return sorted(one for one in found if not one.is_symlink())

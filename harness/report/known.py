@@ -11,7 +11,7 @@ import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from harness.report.outcome import Row, Standing, Summary
+from harness.report.searching import SECONDS, search
 
 SCHEMA = "hil.known-issues/1"
 _NEEDED = ("claim", "signature", "owner", "link", "expires")
@@ -28,6 +29,16 @@ _UNLIKE = (
     "the node rebooted after 4210 s",
 )
 """Reasons without a word in common: a signature that fits them all tells no failure apart."""
+_LONG = (
+    "a" * 300 + "!",
+    "0" * 300 + "!",
+    "node hil-gpu-x7k2p rebooted after 4210 s, then " * 8 + "!",
+)
+"""What an expression that goes back over a text again and again does not get through."""
+FARTHEST = 180
+"""Days ahead that an entry may count at most: a failure that is known for longer than half a year
+is looked at again.
+"""
 _ALLOWED = (*_NEEDED, "pool", "hardware", "note")
 
 
@@ -87,8 +98,10 @@ class Match:
         }
 
 
-def load(path: Path, claims: Collection[str]) -> tuple[KnownIssue, ...]:
-    """Read a file of known issues. Raises KnownIssuesError, every mistake at once."""
+def load(path: Path, claims: Collection[str], at: float) -> tuple[KnownIssue, ...]:
+    """Read a file of known issues, at the runner's epoch seconds ``at``. Raises KnownIssuesError,
+    every mistake at once.
+    """
     try:
         told = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as refused:
@@ -108,8 +121,9 @@ def load(path: Path, claims: Collection[str]) -> tuple[KnownIssue, ...]:
     wrong_ones = [
         f"{path}: issue {number}: {slip}"
         for number, entry in enumerate(entries, 1)
-        for slip in _slips(entry, claims)
+        for slip in _slips(entry, claims, datetime.fromtimestamp(at, UTC).date())
     ]
+    wrong_ones += [f"{path}: {slip}" for slip in _useless(entries)] if not wrong_ones else []
     if wrong_ones:
         raise KnownIssuesError("\n".join(wrong_ones))
     return tuple(_issue(entry) for entry in entries)
@@ -123,27 +137,39 @@ def match(issues: Sequence[KnownIssue], summary: Summary, at: float) -> tuple[Ma
     nothing of an entry.
     """
     today = datetime.fromtimestamp(at, UTC).date()
-    found = []
-    for issue in issues:
-        for row in summary.rows:
-            state = _state(issue, row, today) if issue.concerns(row) else None
-            if state is not None:
-                found.append(Match(issue, row.pool, state))
-    return tuple(found)
+    concerned = [
+        (issue, row)
+        for issue in issues
+        for row in summary.rows
+        if issue.concerns(row) and row.outcome in _TOLD
+    ]
+    asked = dict.fromkeys(pair for issue, row in concerned for pair in _searched(issue, row))
+    fits = dict(zip(asked, search(list(asked)), strict=True))
+    return tuple(
+        Match(issue, row.pool, _state(issue, row, today, fits)) for issue, row in concerned
+    )
 
 
-def _state(issue: KnownIssue, row: Row, today: date) -> State | None:
+_TOLD = (Standing.HOLDS, Standing.BROKEN, Standing.UNKNOWN)
+
+
+def _searched(issue: KnownIssue, row: Row) -> list[tuple[str, str]]:
+    """The signature with the reason of each finding that does not hold."""
+    bad = (one.because for one in row.findings if one.outcome is not Standing.HOLDS)
+    return [(issue.signature.pattern, " ".join(text.split())) for text in bad]
+
+
+def _state(
+    issue: KnownIssue, row: Row, today: date, fits: Mapping[tuple[str, str], bool | None]
+) -> State:
     if row.outcome is Standing.HOLDS:
         return State.OBSOLETE
-    if row.outcome not in (Standing.BROKEN, Standing.UNKNOWN):
-        return None
-    bad = [one.because for one in row.findings if one.outcome is not Standing.HOLDS]
-    if not all(issue.signature.search(" ".join(text.split())) for text in bad):
+    if not all(fits[pair] for pair in _searched(issue, row)):
         return State.DIFFERS
     return State.EXPIRED if today > issue.expires else State.MATCHED
 
 
-def _slips(entry: Any, claims: Collection[str]) -> list[str]:
+def _slips(entry: Any, claims: Collection[str], today: date) -> list[str]:
     if not isinstance(entry, Mapping):
         return ["a mapping was expected"]
     slips = [f"{key}: missing" for key in _NEEDED if entry.get(key) in (None, "")]
@@ -161,18 +187,50 @@ def _slips(entry: Any, claims: Collection[str]) -> list[str]:
         )
     if isinstance(entry.get("signature"), str):
         slips += _bad_pattern(entry["signature"])
-    if entry.get("expires") not in (None, "") and _day(entry["expires"]) is None:
-        slips.append(f"expires: {entry['expires']!r} is no day (2027-01-31)")
+    if entry.get("expires") not in (None, ""):
+        slips += _bad_day(entry["expires"], today)
     return slips
 
 
 def _bad_pattern(text: str) -> list[str]:
     try:
-        pattern = re.compile(text)
-    except re.error as wrong:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as wrong:
         return [f"signature: no regular expression: {wrong}"]
-    fits = pattern.search("") or all(map(pattern.search, _UNLIKE))
-    return ["signature: it fits every reason"] if fits else []
+    return []
+
+
+def _bad_day(given: object, today: date) -> list[str]:
+    day = _day(given)
+    if day is None:
+        return [f"expires: {given!r} is no day (2027-01-31)"]
+    ahead = (day - today).days
+    if ahead > FARTHEST:
+        last = today + timedelta(days=FARTHEST)
+        return [f"expires: {day} is {ahead} days ahead, and {FARTHEST} are allowed: until {last}"]
+    return []
+
+
+def _useless(entries: Sequence[Any]) -> list[str]:
+    """Signatures that tell no failure apart, and those that nobody could wait for."""
+    texts = ("", *_UNLIKE, *_LONG)
+    told = search([(entry["signature"], text) for entry in entries for text in texts])
+    slips = []
+    for number in range(len(entries)):
+        found = told[number * len(texts) : (number + 1) * len(texts)]
+        fits = found[0] or all(found[1 : len(_UNLIKE) + 1])
+        if None in found:
+            slips.append(f"issue {number + 1}: signature: {_NESTED}")
+        elif fits:
+            slips.append(f"issue {number + 1}: signature: it fits every reason")
+    return slips
+
+
+_NESTED = (
+    f"it takes more than {SECONDS:g} s to search it in a sentence, or no process could be had to "
+    "try it in; repeat nothing that repeats itself, as (a+)+ does, and fewer things one after the "
+    "other"
+)
 
 
 def _day(given: object) -> date | None:

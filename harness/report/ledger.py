@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import threading
@@ -346,12 +347,29 @@ def _check_schema(record: Record) -> None:
 
 
 _NOT_JSON = object()
+_DIGITS = 300
+"""Of a whole number, at most: a longer one has no place among the numbers with a point."""
 
 
 def _decoded(line: bytes) -> Any:
+    """A line; one with a number that JSON lacks, or that nothing could be reckoned with, is none:
+    no run writes it.
+    """
     try:
-        return json.loads(line)
+        return json.loads(line, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
     except ValueError:
         return _NOT_JSON
     except RecursionError:
         return _NOT_JSON
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(text)
+
+
+def _finite(text: str) -> float:
+    return float(text) if math.isfinite(float(text)) else _no_number(text)
+
+
+def _whole(text: str) -> int:
+    return int(text if len(text) <= _DIGITS else _no_number(text))

@@ -11,7 +11,7 @@ from typing import Any
 from harness.judge.cards import CardKind, card_kind
 from harness.report.ledger import LedgerView
 from harness.report.outcome import Standing, Summary
-from harness.report.records import Record
+from harness.report.records import strings_of
 from harness.report.substrate import Substrate, substrate_of
 
 INJECTION = "cdi-injection"
@@ -40,6 +40,8 @@ def _conditions(view: LedgerView, summary: Summary, kind: str) -> Iterator[tuple
         yield "simulated", {}
     if substrate is Substrate.UNRECORDED:
         yield "unrecorded", {}
+    if substrate is Substrate.CONTAINERS:
+        yield "containers", {}
     if substrate is Substrate.MINI_LAB:
         yield from _of_guests(view)
     yield ("cards" if cards else "no-cards"), {"cards": ", ".join(cards)}
@@ -78,7 +80,7 @@ def _kernels(view: LedgerView) -> Iterator[str]:
 def _drbd_versions(view: LedgerView) -> Iterator[str]:
     """Of the kernel module, as status and trials tell it; "" where they do not know it is none."""
     for fact in view.of("fact"):
-        values = _values(fact)
+        values = fact.values
         course = values.get("course")
         told = course if isinstance(course, dict) else values
         if told is course or fact.text("kind").startswith("Drbd"):
@@ -93,16 +95,14 @@ def _nvidia_modules(view: LedgerView) -> Iterator[str]:
     """
     for fact in view.of("fact"):
         if fact.text("kind") == "ModuleTable":
-            for module in _values(fact).get("modules") or ():
-                name = str(module.get("name")) if isinstance(module, dict) else ""
-                if name.startswith("nvidia"):
-                    yield name
+            names = (str(module.get("name")) for module in fact.rows("modules"))
+            yield from (name for name in names if name.startswith("nvidia"))
 
 
 def _of_requests(view: LedgerView) -> Iterator[tuple[str, Words]]:
     """What of the product's own defaults was not tried, for something was written."""
-    addons = [_values(one) for one in view.of("fact") if one.text("kind") == "Addons"]
-    override = dict.fromkeys(str(key) for one in addons for key in one.get("override") or ())
+    addons = [one.values for one in view.of("fact") if one.text("kind") == "Addons"]
+    override = dict.fromkeys(key for one in addons for key in strings_of(one.get("override")))
     if override:
         yield "override", {"override": ", ".join(override)}
     if any(one.get("hami") or one.get("hami_release") for one in addons):
@@ -112,7 +112,7 @@ def _of_requests(view: LedgerView) -> Iterator[tuple[str, Words]]:
     listed = dict.fromkeys(
         one.shard.removeprefix("pool-")
         for one in view.of("fact")
-        if one.text("kind") == "PoolRequest" and _has_own_list(_values(one))
+        if one.text("kind") == "PoolRequest" and _has_own_list(one.values)
     )
     if listed:
         yield "own-modules", {"pools": ", ".join(listed)}
@@ -137,7 +137,7 @@ def _of_cards(view: LedgerView) -> Iterator[tuple[str, Words]]:
 def _kinds(view: LedgerView) -> Iterator[CardKind]:
     for fact in view.of("fact"):
         if fact.text("kind") == "PciCards":
-            for card in _values(fact).get("cards") or ():
+            for card in fact.rows("cards"):
                 known = card_kind(f"{card.get('vendor')}:{card.get('device')}")
                 if known is not None:
                     yield known
@@ -148,16 +148,11 @@ def _of_workers(view: LedgerView) -> Iterator[tuple[str, Words]]:
     nodes = [one for one in view.of("fact") if one.text("kind") == "GpuNode"]
     by_pool: dict[str, set[str]] = {}
     for one in nodes:
-        by_pool.setdefault(one.shard, set()).add(str(_values(one).get("name")))
+        by_pool.setdefault(one.shard, set()).add(str(one.values.get("name")))
     if by_pool and all(len(names) == 1 for names in by_pool.values()):
         yield "one-worker", {}
-    if nodes and all(_values(one).get("allocatable") == "1" for one in nodes):
+    if nodes and all(one.values.get("allocatable") == "1" for one in nodes):
         yield "one-card", {}
-
-
-def _values(fact: Record) -> Mapping[str, Any]:
-    values = fact.data.get("values")
-    return values if isinstance(values, dict) else {}
 
 
 def _filled(says: str, words: Words) -> str:

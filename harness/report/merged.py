@@ -14,7 +14,7 @@ from harness.report.identity import Seen, identity, pci_ids, pool_of
 from harness.report.ledger import LedgerView, read
 from harness.report.outcome import FAILING, Row, Standing, Summary, summarise
 from harness.report.policy import Requirement
-from harness.report.records import DESELECTED, KILLED, Record
+from harness.report.records import DESELECTED, KILLED, Record, rfc3339
 from harness.report.rundir import RunInfo, read_run
 from harness.report.substrate import Substrate, substrate_of
 
@@ -63,6 +63,16 @@ class Run:
         return self.info.started if self.info.ended is None else self.info.ended
 
     @property
+    def installed(self) -> tuple[str, ...]:
+        """The platforms that its ledger read, each once ("Cozystack v1.7.0")."""
+        return tuple(one.value for one in self.identity if one.item == "platform" and one.known)
+
+    @property
+    def unread(self) -> tuple[Seen, ...]:
+        """What it asked of itself and could not read, with why."""
+        return tuple(one for one in self.identity if not one.known)
+
+    @property
     def keys(self) -> tuple[tuple[str, str], ...]:
         """Claim and hardware of all that it says of pools."""
         return tuple(key for key in self.rows_by_key if key[1] != _NOWHERE)
@@ -84,21 +94,36 @@ def read_evidence(folders: Iterable[Path]) -> tuple[Run, ...]:
 
 def _twin_key(run: Run) -> tuple[str, str, str]:
     """A copy of a run is the same run; one that says something else of itself is none."""
-    return run.id, run.view.sha256, repr(run.info)
+    told = replace(run.info, evidence={})  # counted from the ledger, by `hil report` too
+    return run.id, run.view.sha256, repr(told)
 
 
 def read_one(folder: Path) -> Run:
     """The run in a folder. LedgerError where it cannot be read."""
     view, info = read(folder), read_run(folder / "run.json")
-    return evidence(folder, info, view, signed_sha256=signed_sha256(folder / "signoff.json"))
+    signed = folder / "signoff.json"
+    another = changed_since(info, signed)
+    return evidence(folder, info, view, signed_sha256=signed_sha256(signed), changed=another)
 
 
-def evidence(folder: Path, info: RunInfo, view: LedgerView, *, signed_sha256: str = "") -> Run:
-    """A run as evidence; ``signed_sha256`` is the digest in its own sign-off, "" without one."""
+def evidence(
+    folder: Path,
+    info: RunInfo,
+    view: LedgerView,
+    *,
+    signed_sha256: str = "",
+    changed: Sequence[str] = (),
+) -> Run:
+    """A run as evidence; ``signed_sha256`` is the digest in its own sign-off, "" without one, and
+    ``changed`` what its `run.json` tells otherwise than that sign-off.
+    """
     summary = summarise(view)
     flaws = list(_flaws(info, view, summary))
     if signed_sha256 not in ("", view.sha256):
         flaws.append("its ledger is not the one that its own sign-off was made of")
+    if changed:
+        told = ", ".join(changed)
+        flaws.append(f"its run.json is not the one that its own sign-off was made of: {told}")
     return Run(
         folder,
         info,
@@ -107,7 +132,7 @@ def evidence(folder: Path, info: RunInfo, view: LedgerView, *, signed_sha256: st
         identity(view, info),
         tuple(flaws),
         dict(_own_values(view)),
-        frozenset(pool_of(one) for one in view.of("fact") if _is_addons(one)),
+        frozenset(pool_of(one) for one in view.of("fact") if _tells_overrides(one)),
         _by_key(summary),
     )
 
@@ -122,13 +147,34 @@ def _by_key(summary: Summary) -> dict[tuple[str, str], tuple[Row, ...]]:
 
 def signed_sha256(path: Path) -> str:
     """The ledger's digest in a run's own sign-off; "" where there is none that can be read."""
+    told = _block(path, "ledger").get("sha256")
+    return told if isinstance(told, str) else ""
+
+
+def changed_since(info: RunInfo, path: Path) -> tuple[str, ...]:
+    """The fields in which `run.json` says another thing than the run's own sign-off at ``path``
+    does. What that does not say, an end that it did not see included, is none.
+    """
+    now = {key: getattr(info, key) for key in _OF_RUN}
+    now["started"] = rfc3339(round(info.started))
+    now["ended"] = "" if info.ended is None else rfc3339(round(info.ended))
+    then = _block(path, "run")
+    told = [key for key in now if key in then and (then[key] or key != "ended")]
+    return tuple(key for key in told if then[key] != now[key])
+
+
+_OF_RUN = ("lab", "lane", "kind", "subject", "fault", "inventory_sha256")
+"""What `run.json` says of a run from its beginning on."""
+
+
+def _block(path: Path, name: str) -> Mapping[str, Any]:
+    """A part of a sign-off; empty where there is none that can be read."""
     try:
         data: Any = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return ""
-    ledger = data.get("ledger") if isinstance(data, dict) else None
-    told = ledger.get("sha256") if isinstance(ledger, dict) else None
-    return told if isinstance(told, str) else ""
+    except (OSError, ValueError, RecursionError):
+        return {}
+    found = data.get(name) if isinstance(data, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def age_of(run: Run, now: float) -> float:
@@ -235,22 +281,28 @@ def _exit_unexplained(info: RunInfo, summary: Summary) -> bool:
 def _own_values(view: LedgerView) -> Iterator[tuple[str, str]]:
     """Of the operator an override or values from elsewhere, of modules a list of one's own."""
     for fact in view.of("fact"):
-        values = fact.data.get("values")
-        if not isinstance(values, dict):
-            continue
+        values = fact.values
         if _is_addons(fact) and values.get("override"):
-            named = ", ".join(str(one) for one in values["override"])
-            yield pool_of(fact), f"valuesOverride set {named}"
+            yield pool_of(fact), f"valuesOverride set {_named(values['override'])}"
         if fact.text("kind") == "OperatorValues" and values.get("values_from"):
-            named = ", ".join(str(one) for one in values["values_from"])
-            yield pool_of(fact), f"values came from {named} as well"
+            yield pool_of(fact), f"values came from {_named(values['values_from'])} as well"
         modules = values.get("kernel_modules") if fact.text("kind") == "PoolRequest" else None
         if isinstance(modules, dict) and modules.get("listed") is not None:
             yield pool_of(fact), "kernelModules were listed by hand"
 
 
+def _named(told: object) -> str:
+    """What was set, in words, whatever the ledger holds in the list's place."""
+    return ", ".join(map(str, told)) if isinstance(told, list) else str(told)
+
+
 def _is_addons(fact: Record) -> bool:
     return fact.text("kind") == "Addons"
+
+
+def _tells_overrides(fact: Record) -> bool:
+    """Whether it says which values were overridden: an empty list is an answer, nothing is none."""
+    return _is_addons(fact) and isinstance(fact.values.get("override"), list)
 
 
 def _either(substrates: Sequence[Substrate]) -> str:

@@ -50,12 +50,14 @@ def find(policy: str, folder: Path) -> Path:
 
     PolicyError, with the names there are, where there is none.
     """
-    path = Path(policy)
-    if path.is_file():
-        return path
-    named = folder / f"{policy}.yaml"
-    if named.is_file():
-        return named
+    path, named = Path(policy), folder / f"{policy}.yaml"
+    try:
+        if path.is_file():
+            return path
+        if named.is_file():
+            return named
+    except OSError as error:
+        raise PolicyError([Problem(policy, 0, "", str(error.strerror))]) from error
     raise PolicyError([Problem(policy, 0, "", f"no such policy{_hint(policy, names(folder))}")])
 
 

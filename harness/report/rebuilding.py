@@ -15,15 +15,17 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 
+from harness.commandline import ROOT
 from harness.report import allure_history, closing
+from harness.report.atomic import is_the_disks
+from harness.report.evidence import numbers
 from harness.report.kept import Mistake, folder
 from harness.report.ledger import LedgerView, read
-from harness.report.merged import signed_sha256
+from harness.report.merged import changed_since, signed_sha256
 from harness.report.outcome import summarise
 from harness.report.records import LedgerError
 from harness.report.rundir import RunDirectory, RunInfo, read_run
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 INCOMPLETE = 1
 USER_MISTAKE = 2
 UNREADABLE = 3
@@ -69,20 +71,23 @@ def _all(folders: Sequence[Path], docs: str) -> Iterator[_Done]:
         done = [_report(one, docs) for one in folders]
         yield from done
         for one, told in zip(folders, done, strict=True):
-            if told.status < UNREADABLE:
+            if told.status <= INCOMPLETE:
                 _trend(one)
         return
     with ProcessPoolExecutor(min(len(folders), os.cpu_count() or 1)) as pool:
         done = list(pool.map(_report, folders, repeat(docs)))
         yield from done
-        usable = [one for one, told in zip(folders, done, strict=True) if told.status < UNREADABLE]
+        usable = [one for one, told in zip(folders, done, strict=True) if told.status <= INCOMPLETE]
         list(pool.map(_trend, usable))
 
 
 def _folder(run: str, out: Path) -> Path:
     """A run's folder; one that holds no ledger yet is one all the same. Raises Mistake."""
     begun = (found for found in (Path(run), out / run) if (found / "run.json").is_file())
-    return next(begun, None) or folder(run, out)
+    try:
+        return next(begun, None) or folder(run, out)
+    except OSError as refused:
+        raise Mistake(f"{run}: {refused.strerror}") from refused
 
 
 def _report(run: Path, docs: str) -> _Done:
@@ -92,7 +97,8 @@ def _report(run: Path, docs: str) -> _Done:
         return _Done(UNREADABLE, "", [str(unusable)])
     except OSError as refused:
         named = refused.filename or run
-        return _Done(UNREADABLE, "", [f"cannot write {named}: {refused.strerror or refused}"])
+        status = UNREADABLE if is_the_disks(refused) else USER_MISTAKE
+        return _Done(status, "", [f"cannot write {named}: {refused.strerror or refused}"])
     lines = [f"{run.name}: unreadable line of the ledger: {line}" for line in view.unreadable]
     return _Done(INCOMPLETE if lines else 0, words, lines)
 
@@ -114,10 +120,19 @@ def rebuild(run: Path, *, docs: str = "") -> tuple[str, LedgerView]:
     there is no ledger, or one of another schema, and OSError.
     """
     directory = _directory(run)
-    info = _info(directory)
-    info = replace(info, docs=docs) if docs else info
-    view = _joined(directory, info)
+    told = _info(directory)
+    another = changed_since(told, directory.signoff_json)
+    if another and _stands(told, directory):
+        raise LedgerError(
+            f"run {told.run_id}: {directory.run_json.name} was changed after its sign-off "
+            f"({', '.join(another)}); put it back as it was"
+        )
+    view = _joined(directory, told)
     summary = summarise(view)
+    info = replace(told, evidence=numbers(view, summary))
+    if info != told and _stands(told, directory):
+        info.write(directory.run_json)
+    info = replace(info, docs=docs) if docs else info
     words = closing.words_of(directory, view, summary, info.kind)
     closing.write_reports(directory, info, view, summary, words, ROOT)
     return words, view
@@ -131,6 +146,16 @@ def _info(directory: RunDirectory) -> RunInfo:
         if directory.run_json.exists() and "schema" in str(unreadable):
             raise
         return RunInfo(run_id=directory.run_id, lab="not recorded", lane="", started=0.0)
+
+
+def _stands(told: RunInfo, directory: RunDirectory) -> bool:
+    """Whether `run.json` still says this: a run may have ended meanwhile, and none is made up of
+    a folder's name.
+    """
+    try:
+        return read_run(directory.run_json) == told
+    except LedgerError:
+        return False
 
 
 def _joined(directory: RunDirectory, info: RunInfo) -> LedgerView:

@@ -85,7 +85,30 @@ class Record:
 
     def texts(self, field: str) -> tuple[str, ...]:
         """A list field as texts."""
-        return tuple(str(item) for item in self.data.get(field, ()))
+        found = self.data.get(field)
+        return tuple(str(item) for item in found) if isinstance(found, list | tuple) else ()
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """A fact's values; none where the record has none."""
+        found = self.data.get("values")
+        return found if isinstance(found, Mapping) else {}
+
+    def rows(self, value: str) -> tuple[Mapping[str, Any], ...]:
+        """One of a fact's values as the rows of a table; whatever is no row is left out."""
+        return rows_of(self.values.get(value))
+
+
+def rows_of(value: Any) -> tuple[Mapping[str, Any], ...]:
+    """A value as the rows of a table. What a ledger holds may be of any type: it is a file."""
+    found = value if isinstance(value, list | tuple) else ()
+    return tuple(one for one in found if isinstance(one, Mapping))
+
+
+def strings_of(value: Any) -> tuple[str, ...]:
+    """A value as a list of texts; whatever else it is or holds is left out."""
+    found = value if isinstance(value, list | tuple) else ()
+    return tuple(one for one in found if isinstance(one, str))
 
 
 def rfc3339(at: float) -> str:

@@ -123,6 +123,9 @@ class RunInfo:
     """Where this project's documentation is published, for links in reports; empty: in ``docs``."""
     executor: Mapping[str, object] = field(default_factory=dict)
     """Who ran it, in the form of Allure's ``executor.json``."""
+    evidence: Mapping[str, object] = field(default_factory=dict)
+    """How complete the evidence of its failures is (`harness.report.evidence.numbers`); empty
+    where it did not get as far as a ledger."""
 
     def write(self, path: Path) -> Path:
         """Write ``run.json`` at once, redacted."""
@@ -154,10 +157,11 @@ def _fits(key: str, value: object) -> bool:
     if key in ("started", "ended"):
         if value is None:
             return key == "ended"
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number and 0 <= float(str(value)) < _END_OF_TIME
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return 0 <= value < _END_OF_TIME
     if key == "exit":
         return value is None or type(value) is int
     if key == "versions":
         return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
-    return isinstance(value, dict if key == "executor" else str)
+    return isinstance(value, dict if key in ("executor", "evidence") else str)

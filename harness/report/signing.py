@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.claims.catalogue import load as load_claims
 from harness.clock import WallClock
+from harness.commandline import OUT
 from harness.report import kept, pdf, policy_file
-from harness.report.atomic import write_bytes, write_json
+from harness.report.atomic import is_the_disks, write_bytes, write_json
 from harness.report.kept import Mistake
 from harness.report.merged import read_evidence
 from harness.report.policy import NO_CARD, Policy
@@ -42,7 +44,7 @@ class Asked:
     policy: str
     waive: tuple[str, ...] = ()
     subject: str = ""
-    kept: Path = kept.OUT
+    kept: Path = OUT
     out: Path | None = None
     pdf: bool = False
     json: bool = False
@@ -60,18 +62,20 @@ def sign(asked: Asked, *, now: float | None = None) -> int:
         policy = policy_file.load(policy_file.find(asked.policy, POLICIES), load_claims())
         waived = waivers(asked.waive, policy)
         folders = [kept.folder(run, asked.kept) for run in asked.runs]
-        _refuse_a_run(_folder_of(asked, policy))
+        with _mistaken(_folder_of(asked, policy)) as out:
+            _refuse_a_run(out)
         runs = read_evidence(folders)
         at = WallClock().now() if now is None else now
         decision = decide(policy, runs, now=at, subject=asked.subject, waived=waived)
         shown = document(decision, load_claims())
-        written = _write(shown, asked, policy)
+        with _mistaken(out):
+            written = _write(shown, asked, out)
     except (Mistake, policy_file.PolicyError, pdf.NoPdf) as mistake:
         return _fail(str(mistake), USER_MISTAKE)
     except LedgerError as unreadable:
         return _fail(str(unreadable), UNREADABLE)
     except OSError as refused:
-        return _fail(f"writing the sign-off: {refused}", DISK)
+        return _fail(f"{refused.filename or 'writing'}: {refused.strerror or refused}", DISK)
     sys.stdout.write(json.dumps(shown, indent=2) + "\n" if asked.json else words(shown, written))
     return _status(decision)
 
@@ -120,8 +124,19 @@ def _refuse_a_run(folder: Path) -> None:
         raise Mistake(f"--out {folder}: that is a run's own folder; a sign-off goes elsewhere")
 
 
-def _write(shown: Mapping[str, Any], asked: Asked, policy: Policy) -> dict[str, Path]:
-    folder = _folder_of(asked, policy)
+@contextmanager
+def _mistaken(folder: Path) -> Iterator[Path]:
+    """A folder to write to; one that is none is a mistake in what was asked, a full disk is not."""
+    try:
+        yield folder
+    except OSError as refused:
+        if is_the_disks(refused):
+            raise
+        said = refused.strerror or refused
+        raise Mistake(f"--out {folder}: cannot write there ({said})") from refused
+
+
+def _write(shown: Mapping[str, Any], asked: Asked, folder: Path) -> dict[str, Path]:
     html = page(shown, [templates_of(ROOT)], TEMPLATE)
     written = {
         "page": write_bytes(folder / "release.html", html.encode("utf-8")),

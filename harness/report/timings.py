@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from harness.report.identity import pool_of
 from harness.report.ledger import LedgerView
+from harness.report.pictures.reading import moment
 from harness.report.records import Record
 
 LEAST_EARLIER = 4
@@ -93,15 +93,17 @@ def _all(view: LedgerView) -> Iterator[tuple[str, float]]:
 
 def _phases(fact: Record) -> Iterator[tuple[str, float]]:
     """The last phase of a disk lasts until somebody looked: that is no time of the disk's."""
-    values = fact.data.get("values")
-    phases = values.get("phases") if isinstance(values, dict) else None
-    for one in (phases or [])[:-1]:
-        if isinstance(one, dict) and isinstance(one.get("seconds"), int | float):
+    for one in fact.rows("phases")[:-1]:
+        if isinstance(one.get("seconds"), int | float):
             yield f"disk in {one.get('phase')} on {pool_of(fact)}", float(one["seconds"])
 
 
 def _scenarios(view: LedgerView) -> Iterator[tuple[str, float]]:
-    begun = {(one.text("scenario"), one.text("pool")): one.text("at") for one in view.of("begin")}
+    begun = {
+        (one.text("scenario"), one.text("pool")): one.text("at")
+        for one in view.of("begin")
+        if moment(one.text("at"))  # 0 where there was no lab yet: that long nothing lasted
+    }
     for end in view.of("end"):
         key = end.text("scenario"), end.text("pool")
         if key in begun and end.text("at"):
@@ -110,8 +112,7 @@ def _scenarios(view: LedgerView) -> Iterator[tuple[str, float]]:
 
 
 def _named(name: str, fact: Record, field: str) -> Iterator[tuple[str, float]]:
-    values: Any = fact.data.get("values")
-    seconds = values.get(field) if isinstance(values, dict) else None
+    seconds = fact.values.get(field)
     if isinstance(seconds, int | float):
         yield name, float(seconds)
 

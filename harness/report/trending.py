@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.commandline import OUT
 from harness.report import kept
-from harness.report.atomic import write_bytes
+from harness.report.atomic import is_the_disks, write_bytes
 from harness.report.history import Cell, Ending, History, Past, history, median
 from harness.report.merged import Run, read_one
 from harness.report.records import LedgerError, rfc3339, visible
@@ -46,7 +47,7 @@ def trend(
     lab: str = "",
     lane: str = "",
     last: int = 20,
-    out: Path = kept.OUT,
+    out: Path = OUT,
     html: Path | None = None,
     as_json: bool = False,
 ) -> int:
@@ -55,7 +56,11 @@ def trend(
     0; 2: no run fits; 3: a run cannot be read, or not all of it (the others are told of), or the
     page cannot be written.
     """
-    chosen, unread = _chosen(lab, lane, last, out)
+    try:
+        chosen, unread = _chosen(lab, lane, last, out)
+    except kept.Mistake as mistake:
+        sys.stderr.write(f"hil: {mistake}\n")
+        return USER_MISTAKE
     if not chosen and not unread:
         labs = ", ".join(sorted({info.lab for info, _ in _infos(out, [])})) or "none"
         named = f" of lab {lab}" * bool(lab) + f" in lane {lane}" * bool(lane)
@@ -68,8 +73,9 @@ def trend(
             text = page(shown, [templates_of(ROOT)], TEMPLATE)
             write_bytes(html, text.encode("utf-8"))
     except OSError as refused:
-        sys.stderr.write(f"hil: writing {html}: {refused}\n")
-        return UNREADABLE
+        said = refused.strerror or refused
+        sys.stderr.write(f"hil: --html {html}: cannot write there ({said})\n")
+        return UNREADABLE if is_the_disks(refused) else USER_MISTAKE
     sys.stdout.write(json.dumps(shown, indent=2) + "\n" if as_json else words(found))
     for sentence in unread:
         sys.stderr.write(f"hil: {sentence}\n")
@@ -146,12 +152,15 @@ def _past(one: Past) -> dict[str, Any]:
         "undiagnosed": one.undiagnosed,
         "evidence_planned": one.planned,
         "evidence_taken": one.taken,
+        "undiagnosed_share": one.undiagnosed_share,
+        "evidence_share": one.evidence_share,
     }
 
 
 def words(found: History) -> str:
     """The trend for a terminal: runs, then claims by runs, then what it amounts to."""
-    lines = [f"{'':>4}  {'ended':<20} {'ending':<17} {'took':>8} {'join':>6}  run"]
+    head = f"{'':>4}  {'ended':<20} {'ending':<17} {'took':>8} {'join':>6}"
+    lines = [f"{head} {'failures':>8} {'no cause':>8} {'evidence':>8}  run"]
     lines += [_run_line(number, one) for number, one in enumerate(found.past, start=1)]
     lines += ["", *_grid(found), "", LEGEND, "", *_amounts(found)]
     return str(visible("\n".join(lines))) + "\n"
@@ -163,7 +172,13 @@ def _run_line(number: int, one: Past) -> str:
     took, join = (
         "-" if seconds is None else f"{seconds:.0f} s" for seconds in (one.seconds, one.joins)
     )
-    return f"{number:>4}  {when:<20} {one.ending.value:<17} {took:>8} {join:>6}  {one.run.id}"
+    head = f"{number:>4}  {when:<20} {one.ending.value:<17} {took:>8} {join:>6}"
+    shares = (f"{_percent(part):>8}" for part in (one.undiagnosed_share, one.evidence_share))
+    return f"{head} {one.failures:>8} {' '.join(shares)}  {one.run.id}"
+
+
+def _percent(part: float | None) -> str:
+    return "-" if part is None else f"{part:.0%}"
 
 
 def _grid(found: History) -> Iterator[str]:

@@ -232,6 +232,7 @@ def test_a_second_attempt_hides_no_first(
     tries = [one for one in results if one.full_name.endswith("#test_a")]
     assert [one.status for one in tries] == [FAILED, "passed"]
     assert len({one.history_id for one in tries}) == 2
+    assert len({one.document()["testCaseId"] for one in tries}) == 2
     assert tries[1].name.endswith("attempt 2")
 
 

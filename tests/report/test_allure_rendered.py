@@ -86,3 +86,4 @@ def test_the_rendered_page_asks_the_network_for_nothing(
     shown = browser.opened(index, tmp_path / "profile", "Says modules-live", "Says uptime")
     assert shown.asked == []
     assert shown.complaints == []
+    assert "New tests" not in shown.text  # the run before is known to it

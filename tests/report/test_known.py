@@ -50,7 +50,7 @@ def ledger(tmp_path: Path, *said: tuple[str, Outcome, str], pool: str = "gpu") -
 
 def noted(tmp_path: Path, run: Path, entries: str = ENTRY, at: float = DAY) -> Summary:
     """The run's summary once its known issues are written into its ledger."""
-    found = match(load(known(tmp_path, entries), CLAIMS), summarise(read(run)), at)
+    found = match(load(known(tmp_path, entries), CLAIMS, at), summarise(read(run)), at)
     with Ledger(run, "known") as shard:
         for one in found:
             shard.known_issue(**one.fields())
@@ -135,25 +135,48 @@ def test_what_never_ran_is_no_known_issue(tmp_path: Path) -> None:
         (ENTRY.replace("2026-11-30", "soon"), "'soon' is no day (2027-01-31)"),
         (ENTRY.replace("    owner: gpu-team\n", ""), "owner: missing"),
         (ENTRY.replace("owner", "ownr"), "ownr: no such field"),
+        (
+            ENTRY.replace("2026-11-30", "2027-05-30"),
+            "2027-05-30 is 181 days ahead, and 180 are allowed: until 2027-05-29",
+        ),
+        (ENTRY.replace("2026-11-30", "9999-12-31"), "and 180 are allowed"),
+        (ENTRY.replace("rebooted after \\d+ s", "(a+)+$"), "more than 0.5 s to search it"),
+        (ENTRY.replace("rebooted after \\d+ s", "(\\w+\\s?)*x"), "more than 0.5 s to search it"),
+        (ENTRY.replace("rebooted after \\d+ s", "a{99999999999}"), "no regular expression"),
         ("\n  - just text\n", "a mapping was expected"),
         (" 5", "a list was expected"),
     ],
+    ids=map(str, range(17)),
 )
 def test_every_mistake_is_told(tmp_path: Path, entries: str, said: str) -> None:
     with pytest.raises(KnownIssuesError) as wrong:
-        load(known(tmp_path, entries), CLAIMS)
+        load(known(tmp_path, entries), CLAIMS, DAY)
     assert said in str(wrong.value)
+
+
+def test_the_last_day_that_is_allowed(tmp_path: Path) -> None:
+    (one,) = load(known(tmp_path, ENTRY.replace("2026-11-30", "2027-05-29")), CLAIMS, DAY)
+    assert one.expires.isoformat() == "2027-05-29"
+
+
+def test_a_reason_on_which_a_signature_would_hang_differs(tmp_path: Path) -> None:
+    """It was quick on all that it was tried on."""
+    entries = ENTRY.replace("rebooted after \\d+ s", "(?:b+)+ rebooted")
+    run = ledger(tmp_path, ("uptime", Outcome.BROKEN, "b" * 60))
+    summary = noted(tmp_path, run, entries)
+    assert [one.state for row in summary.rows for one in row.known] == ["differs"]
+    assert exit_status(summary) == 1
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(KnownIssuesError, match="cannot be read"):
-        load(tmp_path / "absent.yaml", CLAIMS)
+        load(tmp_path / "absent.yaml", CLAIMS, DAY)
     (tmp_path / "bad.yaml").write_text("a: [")
     with pytest.raises(KnownIssuesError, match="no YAML"):
-        load(tmp_path / "bad.yaml", CLAIMS)
+        load(tmp_path / "bad.yaml", CLAIMS, DAY)
     (tmp_path / "old.yaml").write_text("schema: hil.known-issues/9\nissues: []\n")
     with pytest.raises(KnownIssuesError, match="schema: hil"):
-        load(tmp_path / "old.yaml", CLAIMS)
+        load(tmp_path / "old.yaml", CLAIMS, DAY)
 
 
 OUTCOMES = st.sampled_from(list(Outcome))

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.judge.verdict import Verdict
+from harness.judge.verdict import Outcome, Verdict
 from harness.report.ledger import Ledger, read
 from harness.report.rebuilding import rebuild, report
 from harness.report.rundir import RunDirectory, RunInfo
@@ -175,3 +175,43 @@ def test_a_run_carries_the_history_of_those_before_it(killed: Path) -> None:
     results = (out / "e" / "allure-results").glob("*-result.json")
     assert set(kept) == {json.loads(one.read_text())["historyId"] for one in results}
     assert all(one["statistic"]["total"] == 2 for one in kept.values())
+
+
+def test_one_that_is_killed_between_ledger_and_sign_off_can_be_done_again(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There was a sign-off already, of a ledger that was lost."""
+    rebuild(killed)
+    (killed / "ledger.jsonl").unlink()
+    with Ledger(killed, "pool-q") as late:
+        late.note("bring-up", "written since", at=START)
+
+    def cut(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("harness.report.closing.write_reports", cut)
+        with pytest.raises(KeyboardInterrupt):
+            rebuild(killed)
+    assert read(killed).merged
+    assert report([str(killed)], out=killed.parent) == 0
+    told = json.loads((killed / "signoff.json").read_text())
+    assert told["ledger"]["sha256"] == read(killed).sha256
+
+
+def test_the_evidence_of_a_run_is_in_its_run_json(killed: Path) -> None:
+    with Ledger(killed, "pool-q") as pool:
+        pool.evidence(
+            "test_c", "q", at=START, folder="evidence/test_c--q", score={"planned": 4, "taken": 3},
+            status="undecided", causes=[], diagnosis="undecided",
+        )  # fmt: skip
+        broken = Verdict("uptime", "node n", Outcome.BROKEN, "it rebooted", ())
+        pool.planned("test_c", "q", ["uptime"])
+        pool.verdict(broken, scenario="test_c", pool="q", at=START)
+    rebuild(killed)
+    told = json.loads((killed / "run.json").read_text())["evidence"]
+    assert (told["failures"], told["undecided"], told["undiagnosable_share"]) == (1, 1, 1.0)
+    assert (told["planned"], told["taken"], told["share"]) == (4, 3, 0.75)
+    before = (killed / "run.json").read_bytes()
+    rebuild(killed)
+    assert (killed / "run.json").read_bytes() == before

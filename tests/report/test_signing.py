@@ -164,6 +164,45 @@ def test_a_rebuilt_report_does_not_whitewash_a_ledger_that_was_changed(
     assert ask([folder], policy, tmp_path) == 1
 
 
+@pytest.mark.parametrize(
+    ("was", "change"),
+    [
+        ({"kind": TWIN}, {"kind": CLUSTER}),
+        ({"fault": "no-modules-block"}, {"fault": ""}),
+        ({"subject": "Cozystack v1.6.0"}, {"subject": SUBJECT}),
+        ({"ended": 40.0}, {"ended": 90.0}),
+    ],
+)
+def test_a_run_json_that_was_changed_after_its_sign_off_does_not_count(
+    tmp_path: Path,
+    policy: Path,
+    was: dict[str, Any],
+    change: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kind = was.pop("kind", CLUSTER)
+    folder = made(tmp_path, "node-joins", "schematic-consistent", kind=kind, **was).end()
+    assert report([str(folder)], out=tmp_path) == 0
+    told = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(told | change))
+    assert ask([folder], policy, tmp_path) == 1
+    said = f"its run.json is not the one that its own sign-off was made of: {next(iter(change))}"
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert report([str(folder)], out=tmp_path) == 3, "nor is it whitewashed"
+    assert "run.json was changed after its sign-off" in capsys.readouterr().err
+    (folder / "run.json").write_text(json.dumps(told))
+    assert report([str(folder)], out=tmp_path) == 0
+
+
+def test_an_end_that_a_sign_off_did_not_see_is_no_change(tmp_path: Path, policy: Path) -> None:
+    folder = made(tmp_path, "node-joins", "schematic-consistent", ended=None).end()
+    assert report([str(folder)], out=tmp_path) == 0
+    told = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(told | {"ended": 3.0}))
+    assert report([str(folder)], out=tmp_path) == 0
+    assert ask([folder], policy, tmp_path) == 0
+
+
 def test_a_sign_off_is_not_written_into_a_run(
     tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -239,8 +278,8 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(
     tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = made(tmp_path, "node-joins").end()
-    assert ask([folder], policy, tmp_path, out=policy) == 3
-    assert "writing the sign-off" in capsys.readouterr().err
+    assert ask([folder], policy, tmp_path, out=policy) == 2
+    assert f"--out {policy}: cannot write there" in capsys.readouterr().err
 
 
 def test_without_weasyprint_a_pdf_is_refused_by_a_sentence(

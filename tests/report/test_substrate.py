@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from harness.inventory.loading import load
 from harness.inventory.models import Lab
 from harness.report.substrate import IN_WORDS, Substrate, substrate_of
 
@@ -23,3 +25,11 @@ def test_what_is_not_known_is_never_taken_for_real(kind: str) -> None:
 
 def test_each_has_its_words() -> None:
     assert set(IN_WORDS) == set(Substrate)
+
+
+def test_a_cluster_of_containers_is_one_of_its_own() -> None:
+    inventory = Path(__file__).resolve().parents[2] / "inventory" / "gate-containers.yaml"
+    lab = load(inventory)
+    assert lab.kind == "cluster"
+    assert substrate_of(lab.substrate) is Substrate.CONTAINERS
+    assert load(inventory.with_name("nightly-qemu-drbd.yaml")).substrate == "cluster"

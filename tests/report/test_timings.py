@@ -33,6 +33,9 @@ def test_what_a_ledger_tells_is_named_and_the_longest_stands() -> None:
             {"record": "wait", "pool": "gpu", "what": "Ready", "since": at(0), "until": at(9)},
             {"record": "wait", "pool": "gpu", "what": "cut", "since": at(0), "until": "soon"},
             {"record": "end", "scenario": "other", "pool": "gpu", "outcome": "passed"},
+            # begun before there was a lab whose time could be told
+            {"record": "begin", "scenario": "first", "pool": "gpu", "at": "1970-01-01T00:00:00Z"},
+            {"record": "end", "scenario": "first", "pool": "gpu", "at": at(30)},
         ],
     ).view
     assert timings(view) == {
