@@ -39,13 +39,16 @@ UPTIME = frozenset(
         "gpu-pool-optout-with-nvidia-image",
         "no-modules-block",
         "gpu-label-without-driver",
-        "vmi-recreated",
     }
 )
 """Faults whose boots end: looked at after several."""
 
-PAST_TIMER = {"validator-preinstalled-not-detected": 90 * 60.0}
-"""Faults that need a boot past the timer, and a log that has not been rotated yet."""
+PAST_TIMER = {
+    "validator-preinstalled-not-detected": 90 * 60.0,
+    "vmi-recreated": 90 * 60.0,
+}
+"""Faults that need a boot past the timer, and a log that has not been rotated yet, or the Events of
+the hour in which it struck: later nothing is left to see."""
 
 TRUTH: dict[str, tuple[str, ...]] = {
     "nvidia-schematic-no-gpu": ("nvidia-image-without-card",),
@@ -178,6 +181,8 @@ HIDDEN: dict[str, str] = {
             "gone-golden-strands-pools",
             "mid-import-refused",
             "adoption-not-rolled",
+            "cloned-class-forgotten",
+            "golden-class-by-default",
             "catalogue-duplicates-accepted",
             "catalogue-names-unchecked",
             "catalogue-change-unchecked",

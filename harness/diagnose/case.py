@@ -33,7 +33,9 @@ class Kind(StrEnum):
     PROC_DRBD = "proc-drbd"  # /proc/drbd of 8.4
     LINSTOR = "linstor"  # a JSON answer of LINSTOR's REST API, or `linstor -m`
     PARAMS = "params"  # /proc/driver/nvidia/params
+    DRIVER = "driver"  # /proc/driver/nvidia/version
     LSPCI = "lspci"
+    HOST = "host"  # parameters of a host's kernel modules, each with its path
     TALOS_SERVICES = "talos-services"  # talosctl services, table or JSON
     TALOS_EXTENSIONS = "talos-extensions"  # talosctl get extensions
     HELM_MESSAGE = "helm-message"  # the text of a HelmRelease's condition, alone
@@ -185,6 +187,11 @@ class Case:
             ),
             None,
         )
+
+    @property
+    def known(self) -> tuple[Text, ...]:
+        """The texts of which it is known what they are."""
+        return tuple(one for one in self.texts if one.kind is not Kind.UNKNOWN)
 
     def of(self, *kinds: Kind) -> tuple[Text, ...]:
         """The texts of these kinds."""

@@ -18,6 +18,7 @@ from harness.bringup.linstor import linstor_of
 from harness.clock import Clock, ClockStuck, WallClock
 from harness.diagnose import live, scraped, words
 from harness.diagnose.case import Case
+from harness.diagnose.coverage import missing
 from harness.diagnose.findings import Diagnosis, Standing
 from harness.diagnose.ranking import diagnose as reason_over
 from harness.inventory.loading import load
@@ -92,9 +93,9 @@ def _read(folder: Path) -> Case:
         case = read_folder(folder)
     except NotReadable as wrong:
         raise UserMistake(str(wrong)) from wrong
-    if not (case.objects or case.texts):
+    if not (case.objects or case.known):
         raise UserMistake(f"{folder} holds nothing that can be used{_why(case)}")
-    return case
+    return replace(case, unused=(*missing(case), *case.unused))
 
 
 def _look(choice: LabChoice, seconds: float) -> Case:

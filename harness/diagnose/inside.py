@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from harness.diagnose.case import MANAGEMENT, TENANT, Kind, Text, Unused
 from harness.facts import lspci
+from harness.facts.driver import VERSION
 from harness.facts.objects import Obj, at_path, listed, mapped, name_of, text_at
 from harness.observe.guest import SMI, output_of
 from harness.observe.joining_machine import vgif_told
@@ -67,6 +68,7 @@ OF_NODES = (
     Question(Kind.UPTIME, ("cat", "/proc/uptime")),
     Question(Kind.MEMINFO, ("cat", "/proc/meminfo")),
     Question(Kind.PARAMS, ("cat", "/proc/driver/nvidia/params"), absent=True),
+    Question(Kind.DRIVER, ("cat", VERSION), absent=True),
     Question(Kind.SMI_LIST, ("nvidia-smi", "-L"), absent=True),
 )
 """What a worker is asked, what is lost first before the rest."""

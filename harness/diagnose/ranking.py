@@ -43,7 +43,7 @@ def diagnose(
     rooted = [_with_root(one, named.values()) for one in ranked]
     order = [cause.id for cause in causes]
     rooted.sort(key=lambda one: _key(one, order, shown))
-    return Diagnosis(noticed, tuple(rooted), case.unused, len(case.objects) + len(case.texts))
+    return Diagnosis(noticed, tuple(rooted), case.unused, len(case.objects) + len(case.known))
 
 
 def _ranked(cause: Cause, view: View, shown: set[str]) -> Ranked | None:

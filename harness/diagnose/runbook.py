@@ -15,12 +15,19 @@ INTRODUCTION = (
     "looked at proves nothing: that something is absent is known only from a list that is whole.",
     "`hil diagnose --attach` looks at a running twin, `hil diagnose --lab FILE` at a lab, and "
     "`hil diagnose --from FOLDER` reads captures, as people attach them to a bug report: kubectl "
-    "YAML, JSON or tables, consoles, dmesg, /proc/modules, nvidia-smi, talosctl, drbdadm, LINSTOR. "
-    "It changes nothing. A look at a lab makes no pod, takes no console and logs in nowhere: what "
-    "only a guest's inside tells has to be captured first. It ends with 0 where nothing is found "
-    "wrong, 1 where a cause is named, 4 where the evidence does not decide (and says what "
-    "would), 2 "
-    "for a mistake, 3 where the lab cannot be asked.",
+    "YAML, JSON or tables, consoles, dmesg, /proc/modules, /proc/driver/nvidia/version, "
+    "nvidia-smi, talosctl, drbdadm, LINSTOR. It changes nothing. A look at a lab makes no pod and "
+    "takes no console: it reads a guest's inside through containers that run there already, and a "
+    "host's where the inventory has a key for it. What it did not see is listed at the end, of "
+    "captures too, each with how to get it. Give each cluster's captures a folder of their own: "
+    "where two lie side by side, nothing is taken for absent. It ends with 0 where nothing is "
+    "found "
+    "wrong in what it saw, 1 where a cause is named, 4 where the evidence does not decide (and "
+    "says what would), 2 for a mistake, or where a folder holds nothing that can be used, 3 where "
+    "the lab cannot be asked.",
+    "Evidence goes: Events are kept for an hour, a talos-reconcile Job for ten minutes, and a "
+    "worker that was replaced looks like any other after that. Look while it is fresh, or save "
+    "what is there.",
 )
 _HEADINGS = {
     Weight.PROVES: "Proves it",

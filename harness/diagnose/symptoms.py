@@ -61,8 +61,10 @@ def _no_node(view: View, name: str) -> bool:
 
 
 def _not_ready(view: View) -> Iterator[Seen]:
-    for node in view.tenant_nodes:
-        if ready(node) in ("False", "Unknown"):
+    for node in view.things("Node"):
+        found = condition(node.obj, "Ready")
+        row = not text_at(found, "status") and text_at(found, "reason") == "NotReady"
+        if node.cluster != MANAGEMENT and (row or ready(node) in ("False", "Unknown")):
             yield Seen(f"{node.name}: {said(node, 'Ready')}", node.source, f"node {node.name}")
 
 

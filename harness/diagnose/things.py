@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from harness.diagnose.case import Thing
@@ -30,6 +31,12 @@ _STUCK = (
 
 
 ABSENT = Thing({})
+ROW = "hil.row"
+"""Where an object that was made of a table's row keeps its cells, by their headings."""
+_PART = re.compile(r"(\d+)([smhdy])")
+_AGE = re.compile(rf"(?:{_PART.pattern})+")
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "y": 365 * 86400.0}
+"""An age as kubectl prints it: 45s, 4h12m, 3d2h, 2y11d."""
 
 
 def deployment_of(thing: Thing) -> str:
@@ -82,9 +89,14 @@ def settled(node: Thing) -> bool:
 
 
 def age(thing: Thing) -> float | None:
-    """Seconds from an object's making to when it was read."""
+    """Seconds from an object's making to when it was read; of a table's row as its AGE says."""
     born = epoch(text_at(thing.obj, "metadata", "creationTimestamp"))
-    return None if born is None or thing.at is None else thing.at - born
+    if born is not None and thing.at is not None:
+        return thing.at - born
+    said = text_at(thing.obj, ROW, "AGE")
+    if not _AGE.fullmatch(said):
+        return None
+    return sum(int(count) * _UNITS[unit] for count, unit in _PART.findall(said))
 
 
 def stuck(status: object) -> str:

@@ -36,6 +36,9 @@ _T = TypeVar("_T")
 
 OPERATOR = "cozy-gpu-operator"
 PRESENT = "feature.node.kubernetes.io/pci-10de.present"
+EXTENSIONS = "extensions.talos.dev/"
+"""How Talos begins the keys by which a Node tells its extensions: a label, or an annotation where
+the value is none; its schematic is an annotation (TAL, ExtensionStatus to NodeLabelSpec)."""
 VANILLA = re.compile(r"ce4c9805[0-9a-f]{51}c7515")
 """The charts' own default schematic, which has no NVIDIA extension (objects.md 2.1)."""
 
@@ -296,11 +299,25 @@ class View:
     # -- schematics
 
     @cached_property
+    def schematics(self) -> dict[str, tuple[str, ...]]:
+        """What is in each schematic of which somebody says it: the inventory, or a Node of it."""
+        found = {key: dict.fromkeys(names) for key, names in self.case.schematics.items()}
+        for node in self.things("Node"):
+            marks = {**mapped(node.obj, "metadata", "labels"),
+                     **mapped(node.obj, "metadata", "annotations")}  # fmt: skip
+            said = {k.removeprefix(EXTENSIONS): v for k, v in marks.items()
+                    if k.startswith(EXTENSIONS)}  # fmt: skip
+            schematic = said.pop("schematic", None)
+            if isinstance(schematic, str) and node.knows("metadata"):
+                found.setdefault(schematic, {}).update(dict.fromkeys(said))
+        return {key: tuple(names) for key, names in found.items()}
+
+    @cached_property
     def nvidia_schematics(self) -> dict[str, str]:
         """Schematics known to carry NVIDIA's extensions, each with how that is known."""
         known = {
             one: f"its extensions are known: {', '.join(said)}"
-            for one, said in self.case.schematics.items()
+            for one, said in self.schematics.items()
             if any("nvidia" in name for name in said)
         }
         for pool in self.pools:
@@ -312,7 +329,7 @@ class View:
 
     def lacks_nvidia(self, schematic: str) -> bool:
         """Whether a schematic is known to have no NVIDIA extension."""
-        said = self.case.schematics.get(schematic)
+        said = self.schematics.get(schematic)
         if said is not None:
             return not any("nvidia" in name for name in said)
         return VANILLA.fullmatch(schematic) is not None

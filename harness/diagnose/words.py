@@ -28,7 +28,7 @@ from harness.diagnose.findings import (
 WIDTH = 98
 SHOWN = 4
 """Sightings of one kind that are told before the rest is counted."""
-UNUSED_SHOWN = 12
+UNUSED_SHOWN = 20
 _INDENT = "  "
 
 
@@ -68,7 +68,8 @@ def conclusion(found: Diagnosis, subject: str) -> str:
             f"Not decided: {seen} show that something is wrong ({_titles(found)}), and none of the "
             "known causes fits what is there. See what would decide, below."
         )
-    return f"Nothing is found wrong in {seen}."
+    rest = " What was not looked at stands below." if found.unused else ""
+    return f"Nothing is found wrong in {seen}.{rest}"
 
 
 def _titles(found: Diagnosis) -> str:

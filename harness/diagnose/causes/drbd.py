@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from harness.diagnose.case import MANAGEMENT, TENANT, Kind, Text
+from harness.diagnose.case import MANAGEMENT, TENANT, Kind, Text, Thing
 from harness.diagnose.causes.shown import DEGRADED, FROZEN, NOT_READY
 from harness.diagnose.causes.signs import fits, proves, rules_out, speaks_against
 from harness.diagnose.findings import Cause, Grade, Seen
@@ -16,6 +16,7 @@ from harness.facts import drbd8, drbd9, drbdlog, linstor_json
 from harness.facts.drbd import (
     CONNECTED,
     ESTABLISHED,
+    PRIMARY,
     STANDALONE,
     UP_TO_DATE,
     DrbdDevice,
@@ -116,7 +117,7 @@ def _suspended(view: View) -> Iterator[Seen]:
 def _tainted(view: View) -> Iterator[Seen]:
     for node in view.things("Node", MANAGEMENT):
         if any(text_at(one, "key") == LOST_QUORUM for one in listed(node.obj, "spec", "taints")):
-            yield Seen(f"{node.name} has the taint {LOST_QUORUM}", node.where)
+            yield Seen(f"{node.name} has the taint {LOST_QUORUM}", node.where, f"host {node.name}")
 
 
 @fits("the tenant's Nodes", "NotReady, its kubelet stopped posting, while the VMI runs")
@@ -126,8 +127,19 @@ def _silent_node(view: View) -> Iterator[Seen]:
             state = text_at(condition(worker.node.obj, "Ready"), "status")
             running = text_at(worker.vmi.obj, "status", "phase") == "Running"
             if worker.node.name and state == "Unknown" and running:
+                disk = _disk_of_vmi(worker.vmi) or pool.subject
                 yield Seen(f"{worker.node.name}: {said(worker.node, 'Ready')}; its VMI runs",
-                           worker.node.source, pool.subject)  # fmt: skip
+                           worker.node.source, disk)  # fmt: skip
+
+
+def _disk_of_vmi(vmi: Thing) -> str:
+    """The first claim that a virtual machine has as a disk, as a subject; "" where none is told."""
+    for one in listed(vmi.obj, "spec", "volumes"):
+        claim = text_at(one, "dataVolume", "name")
+        claim = claim or text_at(one, "persistentVolumeClaim", "claimName")
+        if claim:
+            return f"disk {claim}"
+    return ""
 
 
 @fits("LINSTOR: GET /v1/view/resources", "a connection that is not Connected")
@@ -139,12 +151,18 @@ def _unconnected(view: View) -> Iterator[Seen]:
                            disk_of(view, one.name))  # fmt: skip
 
 
-@rules_out("drbdsetup status on every host", "nothing is suspended, every quorum is there")
+@rules_out(
+    "drbdsetup status on the host where the disk is Primary",
+    "a quorum, and nothing suspended; a Secondary does not tell",
+)
 def _none_suspended(view: View) -> Iterator[Seen]:
     found = list(resources(view))
-    quorate = all(device.quorum is not False for _, _, device in _devices(view))
-    if found and quorate and all(not one.suspended for _, one in found):
-        yield Seen(f"none of {len(found)} replicas is suspended", found[0][0].source)
+    wrong = {one.name for _, one in found if one.suspended}
+    wrong |= {one.name for _, one, device in _devices(view) if device.quorum is False}
+    for text, one in found:
+        if one.name not in wrong and one.role == PRIMARY and one.devices:
+            yield Seen(f"{one.name} is Primary on {text.node}, with its quorum, not suspended",
+                       text.source, disk_of(view, one.name))  # fmt: skip
 
 
 @proves("drbdsetup status: replication", "SyncTarget or PausedSyncT, Inconsistent, done below 100")
@@ -177,11 +195,15 @@ def _alone(view: View) -> Iterator[Seen]:
                        text.source, disk_of(view, resource.name))  # fmt: skip
 
 
-@rules_out("drbdsetup status on every host", "every connection is Connected")
+@rules_out("drbdsetup status of the disk's hosts", "every connection is Connected")
 def _all_connected(view: View) -> Iterator[Seen]:
-    found = list(_peers(view))
-    if found and all(peer.connection == CONNECTED for _, _, peer in found):
-        yield Seen(f"all of {len(found)} connections are Connected", found[0][0].source)
+    found: dict[str, list[tuple[Text, bool]]] = {}
+    for text, resource, peer in _peers(view):
+        found.setdefault(resource.name, []).append((text, peer.connection == CONNECTED))
+    for name, peers in found.items():
+        if all(connected for _, connected in peers):
+            yield Seen(f"all {len(peers)} connections of {name} are Connected", peers[0][0].source,
+                       disk_of(view, name))  # fmt: skip
 
 
 @proves("drbdsetup status: out-of-sync", "not 0, with Established, UpToDate on both sides")
@@ -212,13 +234,18 @@ def places(view: View) -> dict[str, int]:
 )
 def _too_few(view: View) -> Iterator[Seen]:
     copies: dict[str, set[str]] = {}
+    seen: dict[str, set[str]] = {}
+    peers: dict[str, set[str]] = {}
     for _, one in replicas(view):
         copies.setdefault(one.name, set()).update(() if one.diskless else (one.node,))
+        seen.setdefault(one.name, set()).add(one.node)
+        peers.setdefault(one.name, set()).update(peer.peer for peer in one.connections)
+    partly = {name for name in seen if peers[name] - seen[name]}  # a list of some nodes only
     copies_of = places(view)
     for claim in view.things("PersistentVolumeClaim", MANAGEMENT):
         volume = text_at(claim.obj, "spec", "volumeName")
         wanted = copies_of.get(text_at(claim.obj, "spec", "storageClassName"))
-        if wanted and volume in copies and len(copies[volume]) < wanted:
+        if wanted and volume in copies and volume not in partly and len(copies[volume]) < wanted:
             yield Seen(f"{claim.name} has {len(copies[volume])} replicas "
                        f"({', '.join(sorted(copies[volume]))}), its class asks for {wanted}",
                        "LINSTOR", f"disk {claim.name}")  # fmt: skip
@@ -285,6 +312,7 @@ CAUSES = (
         "network",
         command=LOOK_DRBD,
         symptoms=(FROZEN, DEGRADED, NOT_READY),
+        leads_to=("replaced-by-health-check",),
     ),
     Cause(
         id="resync-under-way",

@@ -1,4 +1,4 @@
-"""Why a driver that is declared does not work: the image, its flavour, its parameters."""
+"""Why a driver that is declared does not work: the image, and the driver's parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.diagnose.causes.signs import fits, proves, rules_out, speaks_agains
 from harness.diagnose.findings import Cause, Grade, Seen
 from harness.diagnose.things import advertised, dead
 from harness.diagnose.view import View
-from harness.facts.nvidia import NvidiaParams, SmiCards, read_params
+from harness.facts.nvidia import NvidiaParams, read_params
 from harness.facts.objects import text_at
 from harness.facts.reply import Output
 
@@ -29,9 +29,6 @@ NVLINK = "NvLinkDisable"
 
 
 PARAMETER = f"NVreg_{NVLINK}=1"
-
-
-_BLACKWELL = re.compile(r"GB2\d\d|10de:(?:2[b-f]|29)[0-9a-f]{2}", re.IGNORECASE)
 
 
 _NO_RUNTIME = re.compile(r'no runtime for "?nvidia"? is configured')
@@ -158,62 +155,6 @@ def _not_declared(view: View) -> Iterator[Seen]:
 
 
 @proves(
-    "/proc/modules beside nvidia-smi -L, on a Blackwell card",
-    "nvidia is Live, and nvidia-smi says No devices found",
-)
-def _no_devices(view: View) -> Iterator[Seen]:
-    live = {text.node for text, table in view.module_tables if table.find("nvidia")}
-    for text, said in view.smi_lists:
-        if isinstance(said, SmiCards) and not said.cards and text.node in live:
-            pool = view.pool_of(text.node)
-            cards = " ".join(pool.cards or ()) if pool else _pci_ids(view, text.node)
-            if _BLACKWELL.search(cards):
-                yield Seen(f"nvidia is Live, and nvidia-smi -L says {said.note!r}", text.source,
-                           subject_of(view, text))  # fmt: skip
-
-
-def _pci_ids(view: View, node: str) -> str:
-    return " ".join(one.text for one in view.texts(Kind.LSPCI) if one.node == node)
-
-
-@proves("the schematic of a pool with Blackwell cards", "it has the nonfree (proprietary) modules")
-def _nonfree(view: View) -> Iterator[Seen]:
-    for pool in carded(view):
-        extensions = view.case.schematics.get(pool.boot.schematic, ()) if pool.boot else ()
-        nonfree = [one for one in extensions if "nonfree-kmod-nvidia" in one]
-        if nonfree and _BLACKWELL.search(" ".join(pool.cards or ())):
-            yield Seen(f"{pool.subject} has Blackwell cards and boots {nonfree[0]}",
-                       pool.machine_template.where, pool.subject)  # fmt: skip
-
-
-@fits(
-    "a pool with Blackwell cards: modules, schematic, allocatable",
-    "nvidia declared, a schematic of which nothing is known, and no card offered",
-)
-def _unknown_flavour(view: View) -> Iterator[Seen]:
-    for pool in carded(view):
-        unknown = pool.boot and pool.boot.schematic not in view.case.schematics
-        declared = pool.modules and "nvidia" in pool.modules.names
-        blackwell = _BLACKWELL.search(" ".join(pool.cards or ()))
-        if unknown and declared and blackwell and any(map(dead, pool.nodes)):
-            yield Seen(
-                f"{pool.subject} has Blackwell cards, declares nvidia, and offers none; what its "
-                "schematic holds is not known",
-                pool.machine_template.where,
-                pool.subject,
-            )
-
-
-@rules_out("the schematic of the pool", "it has the open modules")
-def _open(view: View) -> Iterator[Seen]:
-    for pool in carded(view):
-        extensions = view.case.schematics.get(pool.boot.schematic, ()) if pool.boot else ()
-        if any("nvidia-open-gpu-kernel-modules" in one for one in extensions):
-            yield Seen(f"{pool.subject} boots the open modules", pool.machine_template.where,
-                       pool.subject)  # fmt: skip
-
-
-@proves(
     "TalosConfigTemplate: machine.kernel.modules",
     f"nvidia without {PARAMETER}, where the chart chooses",
 )
@@ -298,7 +239,7 @@ CAUSES = (
         "is fine.",
         signs=(
             _vanilla, _no_extension, _no_runtime, _load_error, nothing_offered, not_loaded,
-            _has_extension,
+            _has_extension, loaded,
             offered, speaks_against(
                 "reboots of the node", "each boot lasts about 4206 s: some service of the image "
                 "waits",
@@ -325,21 +266,6 @@ CAUSES = (
         command="talosctl -n <node> dmesg | grep -i nvidia; talosctl -n <node> read /proc/modules",
         symptoms=(NO_GPU,),
         leads_to=FOLLOWS,
-    ),
-    Cause(
-        id="proprietary-modules-on-blackwell",
-        family="driver",
-        title="Proprietary modules on a Blackwell card",
-        story="The schematic carries the proprietary kernel modules, which load and drive no "
-        "Blackwell card: it takes the open ones.",
-        signs=(_no_devices, _nonfree, _unknown_flavour, _open, offered),
-        wrong="passthrough, or CDI",
-        why_wrong="the modules are Live, /dev/nvidia0 is there and dmesg is clean: only nvidia-smi "
-        "says No devices found.",
-        check="nvidia-smi -L in the host's root beside /proc/modules, and the extension's name",
-        command="chroot /host /usr/local/bin/nvidia-smi -L (in a privileged pod); talosctl -n "
-        "<node> get extensions",
-        symptoms=(NO_GPU,),
     ),
     Cause(
         id="nvlink-waits-for-fabric",

@@ -76,6 +76,31 @@ def _golden_retries(view: View) -> Iterator[Seen]:
                        one.name)  # fmt: skip
 
 
+def _restarted(view: View) -> Iterator[Thing]:
+    """Imports that were begun again, of which it is not told why: a table's row has no more."""
+    for one in view.things("DataVolume", MANAGEMENT):
+        importing = text_at(one.obj, "status", "phase").startswith("Import")
+        why = text_at(condition(one.obj, "Running"), "reason")
+        if importing and not why and (restart_count(one.obj) or 0) > 0:
+            yield one
+
+
+@fits("the golden's DataVolume: phase, restartCount", "an Import phase, and restarts")
+def _golden_restarts(view: View) -> Iterator[Seen]:
+    for one in _restarted(view):
+        if one.namespace == GOLDENS:
+            yield Seen(f"{one.name}: {text_at(one.obj, 'status', 'phase')}, "
+                       f"{restart_count(one.obj)} restarts", one.where, one.name)  # fmt: skip
+
+
+@fits("a worker's DataVolume: phase, restartCount", "an Import phase, and restarts")
+def _import_restarts(view: View) -> Iterator[Seen]:
+    for one in _restarted(view):
+        if one.namespace != GOLDENS:
+            yield Seen(f"{one.name}: {text_at(one.obj, 'status', 'phase')}, "
+                       f"{restart_count(one.obj)} restarts", one.where, one.name)  # fmt: skip
+
+
 @proves(
     "a worker's DataVolume: phase, restartCount, condition Running", "an import that is retried"
 )
@@ -129,11 +154,18 @@ def _class_refused(view: View) -> Iterator[Seen]:
 @proves("the claims of a cloned disk and of its golden: class", "two different ones")
 def _class_differs(view: View) -> Iterator[Seen]:
     for pool, volume, claim in disks(view):
-        golden = view.find("PersistentVolumeClaim", str(marks(volume).get(GOLDEN, "")), MANAGEMENT)
+        golden = view.find("PersistentVolumeClaim", _golden_of(volume), MANAGEMENT, GOLDENS)
         ours, theirs = _class(claim), _class(golden)
         if ours and theirs and ours != theirs:
             yield Seen(f"{claim.name} is of class {ours}, its golden of {theirs}", claim.where,
                        subject_of(pool, volume))  # fmt: skip
+
+
+def _golden_of(volume: Thing) -> str:
+    """What a disk is cloned from, by its mark or by its source; "" for what is no clone."""
+    source = mapped(volume.obj, "spec", "source", "pvc")
+    here = text_at(source, "name") if source.get("namespace") == GOLDENS else ""
+    return str(marks(volume).get(GOLDEN, "")) or here
 
 
 def _class(claim: Thing) -> str:
@@ -186,7 +218,7 @@ CAUSES = (
         title="The image does not fit into the disk or golden asked for",
         story="What is asked for is smaller than the image: the import fails and is tried again, "
         "for ever.",
-        signs=(_too_small, _smaller_than_golden),
+        signs=(_too_small, _smaller_than_golden, _golden_restarts, _import_restarts),
         wrong="a quota, or the network",
         why_wrong="the importer's message names the size. More tries do not help.",
         check="the size asked for; the image takes about 4.2 GiB, a golden 6Gi",
@@ -200,7 +232,7 @@ CAUSES = (
         title="The golden's import fails and is tried again",
         story="The image factory does not give the image: the golden stays ImportInProgress with "
         "restarts that rise, and every disk that is cloned from it waits.",
-        signs=(_golden_retries, _importer_log),
+        signs=(_golden_retries, _golden_restarts, _importer_log),
         wrong="wait for it to become Failed",
         why_wrong="it never does: CDI tries for ever. restartCount and the condition Running tell.",
         check="the importer's log, and the factory's address from within the cluster",
@@ -213,7 +245,7 @@ CAUSES = (
         title="The import of a worker's disk fails and is tried again",
         story="The image of the worker's disk cannot be had: the DataVolume stays in an Import "
         "phase with restarts that rise.",
-        signs=(_import_retries, _importer_log),
+        signs=(_import_retries, _import_restarts, _importer_log),
         wrong="wait for it to become Failed",
         why_wrong="it never does: CDI tries for ever. A URL with a wrong schematic or version "
         "gives 404 each time.",

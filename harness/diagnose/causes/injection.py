@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from harness.diagnose.case import TENANT, Thing
 from harness.diagnose.causes.operator import LOOK_ADDONS, PLUGIN, cluster_addons
 from harness.diagnose.causes.shown import POD_WITHOUT, TIMER_REBOOTS
-from harness.diagnose.causes.signs import fits, proves, rules_out, speaks_against
+from harness.diagnose.causes.signs import fits, proves, speaks_against
 from harness.diagnose.causes.uptime import at_timer, no_trustd_port, waiting_services, waits_for
 from harness.diagnose.findings import Cause, Grade, Seen
 from harness.diagnose.things import GPU, advertised, on_node
@@ -74,7 +74,7 @@ def _cardless_reboots(view: View) -> Iterator[Seen]:
             yield Seen(f"{node.name} has no card and reboots too: {boots.told}", node.source)
 
 
-@rules_out("Service kubernetes-<cluster>, spec.ports", "no 50001: that alone explains it")
+@speaks_against("Service kubernetes-<cluster>, spec.ports", "no 50001: that alone explains it")
 def _port_missing(view: View) -> Iterator[Seen]:
     for seen in no_trustd_port(view):
         yield Seen(seen.text, seen.source)

@@ -20,6 +20,11 @@ JOINING = 20 * 60.0
 _MAINTENANCE = re.compile(r"(?i)maintenance (?:mode|service)|machine stage[^\n]*maintenance"
                           r"|this machine is reachable at")  # fmt: skip
 _ANONYMOUS = re.compile(r"system:anonymous")
+_KUBELETS = re.compile(
+    r"certificatesigningrequests|\b(?:csi)?nodes(?:\.\S+)? (?:\S+ )?is forbidden"
+    r"|\bresource \W*(?:csi)?nodes\b|/(?:csi)?nodes\b|leases.*kube-node-lease|kubelet/v?\d"
+)
+"""What a kubelet asks for, as a refusal or an URI says it: a machine may be called node-1."""
 _CNI = re.compile(r"(?i)cni plugin not initialized|network plugin (?:is )?not ready"
                   r"|NetworkPluginNotReady|NetworkReady=false")  # fmt: skip
 _PART = r"([0-9]+(?:\.[0-9]+)?)([hms])"
@@ -44,13 +49,28 @@ def _job_waits(view: View) -> Iterator[Seen]:
             yield Seen(f"Job {one.name} has not succeeded, {tries} tries failed", one.where)
 
 
-@proves("logs of kubelet or of the tenant's apiserver", "requests as system:anonymous")
-def _anonymous(view: View) -> Iterator[Seen]:
-    told: set[str] = set()
+def _as_nobody(view: View) -> Iterator[tuple[Seen, bool]]:
+    """Lines of requests that nobody signed, the first of each text, and whether a kubelet's are
+    among them: it asks for certificates and for its own Node, as no probe of the API does."""
+    found: dict[str, tuple[Seen, bool]] = {}
     for text, line in view.lines(_ANONYMOUS, Kind.LOG, Kind.CONSOLE, Kind.DMESG):
-        if text.source not in told:
-            told.add(text.source)
-            yield Seen(f"{line!r}", text.source)
+        kubelet = bool(_KUBELETS.search(line))
+        if text.source not in found or (kubelet and not found[text.source][1]):
+            found[text.source] = Seen(f"{line!r}", text.source), kubelet
+    yield from found.values()
+
+
+@proves(
+    "logs of kubelet or of the tenant's apiserver",
+    "certificatesigningrequests or nodes asked for as system:anonymous",
+)
+def _anonymous_kubelet(view: View) -> Iterator[Seen]:
+    yield from (seen for seen, kubelet in _as_nobody(view) if kubelet)
+
+
+@fits("logs of kubelet or of the tenant's apiserver", "requests as system:anonymous")
+def _anonymous(view: View) -> Iterator[Seen]:
+    yield from (seen for seen, kubelet in _as_nobody(view) if not kubelet)
 
 
 @proves("the guest's console", "maintenance mode, no configuration")
@@ -124,6 +144,14 @@ def _startup_timeout(view: View) -> Iterator[Seen]:
     "marked unhealthy nodeStartupTimeout after it was created",
 )
 def _never_had_the_time(view: View) -> Iterator[Seen]:
+    for event, name, lived in marked_early(view):
+        yield Seen(f"Machine {name} was marked unhealthy {lived:.0f} s after it was created, "
+                   "which is nodeStartupTimeout", event.source, name)  # fmt: skip
+
+
+def marked_early(view: View) -> Iterator[tuple[Thing, str, float]]:
+    """Events of Machines that were marked unhealthy for not having joined in time: the Event, the
+    Machine's name, and the seconds that it had."""
     made = {
         text_at(event.obj, "message").removeprefix("Created machine ").strip('"'): _at(event)
         for event in view.events("SuccessfulCreate", kind="MachineSet", cluster=MANAGEMENT)
@@ -138,8 +166,7 @@ def _never_had_the_time(view: View) -> Iterator[Seen]:
         if born is None or died is None:
             continue
         if any(limit and abs(died - born - limit) < MARKING for limit in limits):
-            yield Seen(f"Machine {name} was marked unhealthy {died - born:.0f} s after it was "
-                       "created, which is nodeStartupTimeout", event.source, name)  # fmt: skip
+            yield event, name, died - born
 
 
 def _seconds(duration: str) -> float:
@@ -251,7 +278,7 @@ CAUSES = (
         title="The bootstrap token is not in the tenant's kube-system",
         story="kubelet's requests come as system:anonymous: the Secret bootstrap-token-<id> is "
         "missing, so that no certificate is asked for.",
-        signs=(_anonymous,),
+        signs=(_anonymous_kubelet, _anonymous),
         wrong="RBAC of the tenant cluster",
         why_wrong="nobody is to be let in as anonymous: the token is what is missing.",
         check="the Secret bootstrap-token-<id>, and the CertificateSigningRequests",

@@ -24,6 +24,7 @@ from harness.facts.operator import (
 )
 
 PLUGIN = "nvidia-device-plugin-daemonset"
+VALIDATOR = "nvidia-operator-validator"
 PLUGIN_CONTAINER = "nvidia-device-plugin"
 DRIVER_SETS = ("nvidia-driver-daemonset", "nvidia-container-toolkit-daemonset")
 REQUIRED = (
@@ -84,11 +85,14 @@ def _driver_enabled(view: View) -> Iterator[Seen]:
             yield Seen(f"{one.name} does not turn {' and '.join(on)} off", one.where)
 
 
-@rules_out("DaemonSets of the tenant cluster, listed whole", f"no {DRIVER_SETS[0]}")
+@rules_out(
+    "DaemonSets of the tenant cluster, listed whole",
+    f"no {DRIVER_SETS[0]}, and {PLUGIN} is there: the operator has made what it makes",
+)
 def _no_driver_daemonset(view: View) -> Iterator[Seen]:
-    if view.lacks("DaemonSet", TENANT, OPERATOR) and not any(
-        view.has_daemonset(name).name for name in DRIVER_SETS
-    ):
+    made = any(view.has_daemonset(name).name for name in (PLUGIN, VALIDATOR))
+    brought = any(view.has_daemonset(name).name for name in DRIVER_SETS)
+    if view.lacks("DaemonSet", TENANT, OPERATOR) and made and not brought:
         yield Seen(f"the tenant cluster has no {DRIVER_SETS[0]}")
 
 
@@ -251,8 +255,10 @@ def _nothing_to_detect(view: View) -> Iterator[Seen]:
                        pool.subject)  # fmt: skip
 
 
-@rules_out("the Node's allocatable", "nvidia.com/gpu is offered")
+@rules_out("the Node's allocatable", "nvidia.com/gpu is offered, and not by HAMi's own plugin")
 def _offered(view: View) -> Iterator[Seen]:
+    if any(found.hami_on for _, found in cluster_addons(view)):
+        return  # its plugin waits for no validator
     for pool in view.pools:
         for node in pool.nodes:
             if pool.has_nvidia and advertised(node):

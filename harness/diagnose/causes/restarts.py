@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from harness.diagnose.boots import kernel_log
 from harness.diagnose.case import MANAGEMENT, Kind, Text, Thing
+from harness.diagnose.causes.joining import marked_early
 from harness.diagnose.causes.shown import NOT_JOINED, REBOOTS, TIMER_REBOOTS
 from harness.diagnose.causes.signs import fits, proves, rules_out, speaks_against
 from harness.diagnose.causes.uptime import at_timer, node_subject, waits_for
@@ -158,6 +159,18 @@ def _remediated(view: View) -> Iterator[Seen]:
                 yield Seen(f"Machine {one.name}: {kind}=False {why}", one.where, one.name)
 
 
+@proves(
+    "Events of the Machine, of the last hour",
+    "MachineMarkedUnhealthy, and not for want of joining in time",
+)
+def _marked(view: View) -> Iterator[Seen]:
+    early = {name for _, name, _ in marked_early(view)}
+    for event in view.events("MachineMarkedUnhealthy", cluster=MANAGEMENT):
+        name = text_at(event.obj, "involvedObject", "name")
+        if name not in early:
+            yield Seen(f"Machine {name}: {text_at(event.obj, 'message')}", event.source, name)
+
+
 @proves("the UIDs of Machine, VMI and Node across captures", "they change: a new machine each time")
 def _replaced(view: View) -> Iterator[Seen]:
     for kind in ("Machine", "VirtualMachineInstance"):
@@ -183,6 +196,7 @@ def _same_machine(view: View) -> Iterator[Seen]:
                     f"VMI {worker.vmi.name} is older than its Node, which is older than "
                     f"{boots.restarts} reboots: the same machine rebooted",
                     worker.vmi.where,
+                    worker.vmi.name,
                 )
 
 
@@ -197,7 +211,13 @@ def _launcher_changed(view: View) -> Iterator[Seen]:
         kind = text_at(one.obj, "involvedObject", "kind")
         if about.startswith("virt-launcher-") or kind.lower() == "virtualmachineinstance":
             said = f"{text_at(one.obj, 'reason')}: {text_at(one.obj, 'message')}"
-            yield Seen(f"{about}: {said}", one.source, about)
+            yield Seen(f"{about}: {said}", one.source, _machine_of(about))
+
+
+def _machine_of(launcher: str) -> str:
+    """The VMI that a virt-launcher pod is of, by its name; of another name, that name."""
+    bare = launcher.removeprefix("virt-launcher-")
+    return bare if bare == launcher else bare.rpartition("-")[0]
 
 
 @fits("the virtualisation host's Node", "rebooted, or not Ready")
@@ -264,12 +284,14 @@ CAUSES = (
         story="The worker is not rebooted but replaced: MachineHealthCheck deletes its Machine, "
         "and "
         "another comes under another name.",
-        signs=(_remediated, _replaced, _same_machine),
+        signs=(_remediated, _marked, _replaced, _same_machine),
         wrong="the 70-minute timer",
         why_wrong="the timer reboots the guest in place: Machine, VMI and Node keep their UIDs.",
-        check="whether the UIDs of Machine and VMI change, and how old the Node is",
+        check="whether the UIDs of Machine and VMI change, how old the Node is, and what the "
+        "controller's log says once the Events are gone (an hour)",
         command="kubectl -n <tenant> get machines,vmi -o "
-        "custom-columns=N:.metadata.name,U:.metadata.uid,A:.metadata.creationTimestamp",
+        "custom-columns=N:.metadata.name,U:.metadata.uid,A:.metadata.creationTimestamp; kubectl -n "
+        "cozy-cluster-api logs deployment/capi-controller-manager | grep -i healthcheck",
         symptoms=(REBOOTS,),
     ),
     Cause(

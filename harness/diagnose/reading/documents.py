@@ -15,12 +15,13 @@ from typing import Any
 import yaml
 
 from harness.diagnose.reading import jsontext
-from harness.diagnose.reading.objects import Shown, Unfit, shown_of, slim
+from harness.diagnose.reading.objects import Shown, Unfit, copied, shown_of, slim
 
 Obj = dict[str, Any]
 
 _YAML_BEGIN = re.compile(r"^(?:- )?(?:apiVersion|kind|items|metadata):(?:\s|$)", re.MULTILINE)
 _SEPARATOR = re.compile(r"(?:---|\.\.\.)(?:\s.*)?")
+_ALIAS = re.compile(r"(?:^|[\s\[,{])\*\w")
 _BLOCK = re.compile(r"[|>][-+\d]*$|[&!]\S*$")
 _FOLDED = 70
 """A line shorter than this ends its scalar: what folds long ones does so from 80 columns on."""
@@ -273,7 +274,9 @@ for _tag, _pattern, _first in (
 
 def _load(text: str) -> Any:
     try:
-        return yaml.load(text, Loader=_Loader)
+        value = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         problem = getattr(error, "problem", None) or str(error) or type(error).__name__
         raise Unfit(f"it is no YAML: {str(problem)[:120]}") from error
+    # an alias may make much of few bytes, or a value that holds itself
+    return copied(value) if _ALIAS.search(text) else value

@@ -20,6 +20,12 @@ class Unfit(Exception):
     """A value that is no Kubernetes object; the message says why."""
 
 
+def copied(value: Any) -> Any:
+    """Plain data as a tree of its own. Raises Unfit where it is too large for one object, too deep
+    (or holds itself), or holds what JSON cannot."""
+    return _Copy().of(value, 0)
+
+
 def slim(value: Any) -> Obj:
     """An object without managedFields, the applied configuration and what a Secret holds.
 
@@ -27,7 +33,7 @@ def slim(value: Any) -> Obj:
     """
     if not isinstance(value, dict):
         raise Unfit("it is no object")
-    obj = _Copy().of(value, 0)
+    obj = copied(value)
     assert isinstance(obj, dict)
     kind, version, metadata = obj.get("kind"), obj.get("apiVersion"), obj.get("metadata")
     if kind == "Status" and "message" in obj:

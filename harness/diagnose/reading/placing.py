@@ -22,7 +22,7 @@ from harness.diagnose.case import (
     Unused,
 )
 from harness.diagnose.reading.found import Batch, Found, Seen
-from harness.diagnose.reading.rivals import rivals
+from harness.diagnose.reading.rivals import Strangers, rivals
 from harness.diagnose.reading.signs import Machines, cluster_of, machines_of, place_tells
 from harness.facts.objects import name_of, text_at
 
@@ -62,7 +62,7 @@ def placed(found: Found) -> Case:
             for text, batch in found.texts
             if not strangers.holds(batch)
         ),
-        listings=tuple(clusters.listings(found, strangers.holds)),
+        listings=tuple(clusters.listings(found, strangers)),
         unused=tuple(unused),
         schematics=_schematics(text for text, _ in found.texts),
     )
@@ -116,9 +116,9 @@ class _Clusters:
         parts = batch.folder.lower().split("/")
         return next((_FOLDERS[one] for one in reversed(parts) if one in _FOLDERS), UNKNOWN)
 
-    def listings(self, found: Found, strange: object) -> Iterable[Listing]:
+    def listings(self, found: Found, strangers: Strangers) -> Iterable[Listing]:
         for one in found.wholes:
-            if callable(strange) and strange(one.batch):
+            if strangers.holds(one.batch) or strangers.unsure(one.batch):
                 continue
             cluster = place_tells(one.group, one.namespace) or self.near(one.batch)
             source = f"{one.batch.file}:{one.line}"

@@ -34,6 +34,8 @@ _PARAMS = re.compile(
     r"|RegistryDwords|OpenRmEnableUnsupportedGpus): ?",
     re.MULTILINE,
 )
+_HOST = re.compile(r"^\S*/sys/module/kvm_\w+/parameters/\w+\W", re.MULTILINE)
+_DRIVER = re.compile(r"NVRM version: +\S")
 _LSPCI = re.compile(
     r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] .*\[[0-9a-f]{4}:[0-9a-f]{4}\]"
 )
@@ -122,17 +124,19 @@ _BY_LINES = (
     (Kind.SMI_LIST, 1.0, _CARD),
     (Kind.DRBD, 1.0, _EVENTS2),
 )
-_AT_START = (Kind.PROC_DRBD, Kind.LSPCI, Kind.MODULES)
+_AT_START = (Kind.PROC_DRBD, Kind.LSPCI, Kind.MODULES, Kind.DRIVER)
 _BY_SIGN = (
     (Kind.PROC_DRBD, _PROC_DRBD),
     (Kind.MODULES, _LSMOD),
     (Kind.NVIDIA_SMI, _SMI),
+    (Kind.DRIVER, _DRIVER),
     (Kind.LSPCI, _LSPCI),
     (Kind.TALOS_SERVICES, _SERVICES),
     (Kind.TALOS_EXTENSIONS, _EXTENSIONS),
     (Kind.MEMORY, _MEMORY),
     (Kind.MEMINFO, _MEMINFO),
     (Kind.MEMINFO, _FREE),
+    (Kind.HOST, _HOST),
 )
 
 
@@ -188,7 +192,12 @@ def _alike(text: str) -> bool:
     return bool(words)
 
 
-_RUNS = ((Kind.MODULES, _MODULE), (Kind.SMI_LIST, _CARD), (Kind.PARAMS, _PARAMS))
+_RUNS = (
+    (Kind.MODULES, _MODULE),
+    (Kind.SMI_LIST, _CARD),
+    (Kind.PARAMS, _PARAMS),
+    (Kind.DRIVER, _DRIVER),
+)
 
 
 def _runs(text: str) -> Iterator[Recognised]:

@@ -31,6 +31,12 @@ class Strangers:
 
     places: frozenset[str] = frozenset()
     told: tuple[tuple[str, str], ...] = ()
+    mixed: frozenset[str] = frozenset()
+    """Folders in which files of both lie side by side: what tells nothing there is of either."""
+
+    def unsure(self, batch: Batch) -> bool:
+        """Whether a batch lies where two clusters do, so that what it lacks says nothing."""
+        return _folder(batch.file) in self.mixed
 
     def holds(self, batch: Batch) -> bool:
         """Whether a batch is of such a place."""
@@ -84,7 +90,16 @@ def _apart(pairs: list[_Pair], count: dict[str, int]) -> Strangers:
             ours, theirs = theirs, ours
         if theirs not in places and ours not in places:
             places[theirs] = _why(pair, ours, theirs)
-    return Strangers(frozenset(places), tuple(places.items()))
+    # files, not folders, were told apart: their neighbours may be of either cluster
+    mixed = frozenset(_folder(place) for place in places if place in count)
+    told = [*places.items(), *((one or "the topmost folder", _MIXED) for one in sorted(mixed))]
+    return Strangers(frozenset(places), tuple(told), mixed)
+
+
+_MIXED = (
+    "files of two clusters lie here side by side: each other file may be of either, and nothing "
+    "that a list here lacks was taken for absent; give each cluster a folder of its own"
+)
 
 
 def _why(pair: _Pair, ours: str, theirs: str) -> str:
@@ -116,6 +131,10 @@ def _size(place: str, count: dict[str, int]) -> int:
         for file, number in count.items()
         if file == place or _path(file).startswith(f"{place}/")
     )
+
+
+def _folder(file: str) -> str:
+    return _path(file).rpartition("/")[0]
 
 
 def _path(file: str) -> str:

@@ -36,6 +36,10 @@ NEEDED: tuple[bytes, ...] = (
     b"not enough free space",
     b"insufficient permissions",
     b"pre-installed driver",
+    b"system:anonymous",
+    b"ot yet initialized",
+    b"cudaErrorSystemNotReady",
+    b"immutable",
 )
 """What a line says that a rule may rest on. Plain substrings: a pattern would read ten times
 slower. Each takes about 0.8 s of a gigabyte."""

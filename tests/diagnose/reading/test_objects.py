@@ -172,6 +172,15 @@ def test_what_is_made_to_burst_does_not(tmp_path: Path, text: str) -> None:
     assert len(case.objects) <= 1
 
 
+@pytest.mark.parametrize("last", ["self: *m\n", "list: [*m]\n"])
+def test_what_holds_itself_is_refused_wherever_the_text_ends(tmp_path: Path, last: str) -> None:
+    text = f"apiVersion: v1\nkind: Pod\nmetadata: &m\n  name: y\n  {last}"
+    for end in ("", "---\n"):
+        case = read(tmp_path / f"e{len(end)}", {"x.yaml": text + end})
+        assert case.objects == ()
+        assert "too large or too deep" in whys(case)
+
+
 def test_an_object_too_deep_to_be_one_is_told(tmp_path: Path) -> None:
     deep = SERVICE.replace("{}", "[" * 150 + "]" * 150) + "---\n"
     case = read(tmp_path, {"x.yaml": deep})

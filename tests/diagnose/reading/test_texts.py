@@ -47,6 +47,12 @@ def text(tmp_path: Path, content: str, name: str = "capture.txt") -> Text:
         (Kind.MODULES, "Module                  Size  Used by\nnvidia 16384 2 nvidia_drm\n"),
         (Kind.PARAMS, 'ResmanDebugLevel: 4294967295\nNvLinkDisable: 1\nRegistryDwords: ""\n'),
         (Kind.SMI_LIST, "No devices found\n"),
+        (
+            Kind.DRIVER,
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23 10:11:16 UTC\n"
+            "GCC version:  gcc version 12.2.0\n",
+        ),
+        (Kind.HOST, "/sys/module/kvm_amd/parameters/vgif:0\n"),
         (Kind.NVIDIA_SMI, "NVIDIA-SMI has failed because it couldn't communicate\n"),
         (Kind.NVIDIA_SMI, "+----+\n| NVIDIA-SMI 595.45.04   Driver Version: 595.45.04 |\n"),
         (Kind.LSPCI, "3b:00.0 3D controller [0302]: NVIDIA [10de:26b9] (rev a1)\n"),

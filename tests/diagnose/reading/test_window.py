@@ -7,6 +7,8 @@ import sys
 import tracemalloc
 from pathlib import Path
 
+import pytest
+
 from harness.diagnose.case import Kind
 from harness.diagnose.reading import Limits, read_folder
 from tests.diagnose.reading.reading_files import folder, whys
@@ -27,6 +29,20 @@ def test_beginning_end_and_the_lines_that_matter_are_kept(tmp_path: Path) -> Non
     assert kept.text.endswith("last\n")
     assert kept.text.count(GIVEN_UP) == 1
     assert len(kept.text) < 2_000_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'nodes "w" is forbidden: User "system:anonymous" cannot get resource\n',
+        "Failed to allocate device vector A (error code system not yet initialized)!\n",
+        "denied the request: TalosConfigTemplate spec.template.spec field is immutable\n",
+    ],
+)
+def test_a_line_that_a_rule_rests_on_is_kept(tmp_path: Path, line: str) -> None:
+    text = LINE * 25_000 + line + LINE * 25_000
+    (kept,) = read_folder(folder(tmp_path, {"c.log": text}), SMALL).texts
+    assert kept.text.count(line) == 1
 
 
 def test_of_too_many_such_lines_the_first_and_the_last_are_kept(tmp_path: Path) -> None:
