@@ -186,7 +186,7 @@ class BootBooks:
 
     def _launcher(self, revision: Revision) -> None:
         name = revision.key[1]
-        if name not in self._launched:
+        if not self._launched.get(name):  # its VMI may be known later than it
             labels = mapped(revision.obj, "metadata", "labels")
             self._launched[name] = self._nodes.get(str(labels.get(LAUNCHER_OF, "")), "")
         node = self._launched[name]
@@ -220,12 +220,20 @@ class BootBooks:
     # -- the tenant cluster
 
     def _node(self, revision: Revision) -> None:
-        page = self._pages.get(revision.key[1])
-        if page is None or revision.change == "DELETED":
+        name = revision.key[1]
+        page = self._pages.get(name)
+        if page is None:
             return
+        is_news = self._is_news("Node", revision, name)
+        if is_news:
+            self._identity("node", "Node", revision, name)
         boot_id = text_at(revision.obj, "status", "nodeInfo", "bootID")
-        if boot_id and not (page.boots and page.boots[-1].boot_id == boot_id):
-            page.boots.append(NodeBoot(_came(revision), boot_id, revision.uid))
+        if revision.change == "DELETED" or not boot_id:
+            return
+        if not (page.boots and page.boots[-1].boot_id == boot_id):
+            # a list after a gap shows a new boot of an old Node
+            at = _came(revision) if is_news else revision.arrived
+            page.boots.append(NodeBoot(at, boot_id, revision.uid))
 
     def _pod(self, revision: Revision) -> None:
         pod, uid = revision.obj, revision.uid

@@ -21,6 +21,11 @@ from harness.reach.errors import ApiRefused, LabError, Unreachable
 
 SETTLED = 120.0
 """Seconds of uptime on a Ready node after which a boot is no longer that of the installer."""
+UNREADY = 1800.0
+"""Seconds of uptime after which a boot is no installer's, on a Node that is not Ready either."""
+INSTALLING = 2
+"""Boots that an installation takes: its own, and the one into what was installed. A third is a
+baseline at once, or a machine that boots again and again and is never Ready would have none."""
 EVERY = 1800.0
 """Seconds between two looks while the time passes. A reboot in between is not missed: another boot
 id stays, and the Node shows it at once."""
@@ -89,6 +94,7 @@ class BootLog:
         self._way = watching
         self._console: AttachedConsole | None = None
         self._heard_to = 0
+        self._unsettled: set[str] = set()  # boots that were looked at before the baseline
 
     @property
     def every(self) -> float:
@@ -105,13 +111,19 @@ class BootLog:
         if self._console is not None and isinstance(sample, BootSample):
             self._heard_to = self._console.capture.size
         if isinstance(sample, BootSample) and not self.samples:
-            if sample.node_ready and sample.uptime > self._way.settled:
+            if self._has_settled(sample):
                 self.samples.append(sample)
         elif self.samples and isinstance(sample, Unread) and isinstance(self.samples[-1], Unread):
             self.samples[-1] = sample
         elif self.samples or isinstance(sample, WorkerGone):
             self.samples.append(sample)
         return sample
+
+    def _has_settled(self, sample: BootSample) -> bool:
+        self._unsettled.add(sample.boot_id)
+        if len(self._unsettled) > INSTALLING:
+            return True
+        return sample.uptime > (self._way.settled if sample.node_ready else UNREADY)
 
     def follow(self) -> None:
         """Look, unless the last look that was kept is of a short while ago, or found it gone.
@@ -141,6 +153,7 @@ class BootLog:
         """Forget the looks so far: the harness itself made the worker boot anew."""
         self.samples.clear()
         self.logs.clear()
+        self._unsettled.clear()
 
     def stay_up(self, soak: float) -> tuple[Sample, ...]:
         """Wait for what is missing of ``soak`` seconds of uptime; every look, the last one now.

@@ -20,7 +20,7 @@ from harness.qemulab.options import DIRECTORY as OF_GUESTS
 from harness.qemulab.rundir import STATE
 from harness.reach.capture import Ending
 from harness.reach.errors import LabError
-from harness.reach.terminal import Left, Looking, look
+from harness.reach.terminal import Left, Looking, NotRecorded, look
 from harness.session.attaching import OF_TWIN, directory
 from harness.session.labs import LabChoice
 from harness.session.mistake import UserMistake
@@ -137,9 +137,12 @@ def _record(path: Path | None) -> Iterator[BinaryIO | None]:
         yield None
         return
     try:
-        with path.open("wb") as file:
-            yield file
+        # unbuffered: what could not be written is no one's to write again when it is closed
+        file = path.open("wb", buffering=0)
     except OSError as refused:
-        if refused.filename is None and refused.errno is None:
-            raise
         raise UserMistake(f"--record {path}: {refused.strerror}") from refused
+    with file:
+        try:
+            yield file
+        except NotRecorded as refused:
+            raise UserMistake(f"--record {path}: {refused}") from refused

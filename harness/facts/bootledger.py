@@ -28,10 +28,10 @@ Log = KernelLog | Unread
 class Entry:
     """One thing that was seen: ``at`` in epoch seconds of the lab.
 
-    ``what`` is "boot" (this boot id from now on; ``uptime`` 0 where a look told when it began, None
-    where its Node alone showed it), "look" (asked of the machine), "vmi", "launcher", "machine" (a
-    UID that came or went), "restarts", "event", "console", or "gap" (something may have been
-    missed). ``boot_id`` and ``uptime``, in seconds, are of boots and looks.
+    ``what`` is "boot" (this boot id from now on; ``uptime`` 0 where a look told when it began,
+    None where its Node alone showed it), "look" (asked of the machine), "vmi", "launcher",
+    "machine", "node" (a UID that came or went), "restarts", "event", "console", or "gap" (something
+    may have been missed). ``boot_id`` and ``uptime``, in seconds, are of boots and looks.
     """
 
     at: float

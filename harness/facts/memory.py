@@ -7,6 +7,7 @@ of samples without a gap. What nobody sampled is a gap and stands there as one.
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -150,7 +151,8 @@ def read_meminfo(node: str, output: Output, *, at: float, source: str) -> MemInf
 
 def _merged(found: Sequence[Series]) -> tuple[Point, ...]:
     """The points of all series as one, oldest first. Raises NoResult where two overlap."""
-    kept = [[point for point in one.points if point[1] == point[1]] for one in found]  # no NaN
+    # neither NaN nor an infinite size is one that was measured
+    kept = [[point for point in one.points if math.isfinite(point[1])] for one in found]
     kept = sorted((sorted(points) for points in kept if points), key=lambda points: points[0])
     for first, second in pairwise(kept):
         if second[0][0] <= first[-1][0]:

@@ -77,8 +77,8 @@ def reboots(samples: Sequence[BootSample], logs: Sequence[KernelLog]) -> tuple[R
 def cause(found: Sequence[Reboot], limit: float, *, memory_out: bool = False) -> str:
     """Why the first of these boots ended, in words; where nothing decides, that.
 
-    ``memory_out``: MemAvailable was measured near zero in it, which decides where its kernel told
-    nobody and no timer fits.
+    ``memory_out``: MemAvailable was measured near zero as it ended, which decides where its kernel
+    told nobody and no timer fits.
     """
     first = found[0]
     replaced = _replaced(first)
@@ -105,6 +105,27 @@ def is_at_limit(age: float, limit: float) -> bool:
     share = limit / TALOS_LIMIT
     slack = max(_LEAST, _SLACK * share)
     return limit - slack <= age <= limit + max(_LEAST, _COUNTDOWN * share) + slack
+
+
+def passed(limit: float) -> float:
+    """Seconds of uptime by which a boot that a limit ends has ended: counted down, gone down.
+
+    A look in between finds it older than the limit, and it is about to end all the same.
+    """
+    return limit + max(_LEAST, _COUNTDOWN * limit / TALOS_LIMIT)
+
+
+def said_in(boot: BootSample, logs: Sequence[KernelLog]) -> tuple[KernelEvent, ...]:
+    """What kernels said in the boot of this look: of a console, once the last one's words are out;
+    what it printed without a time is of no known boot.
+    """
+    return tuple(
+        event
+        for log in logs
+        for event in log.events
+        if log.boot_id == boot.boot_id
+        or (not log.boot_id and event.shown is not None and event.shown > boot.began + _LATE)
+    )
 
 
 def _replaced(one: Reboot) -> list[str]:

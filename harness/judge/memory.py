@@ -14,7 +14,7 @@ from harness.facts.boots import BootSample
 from harness.facts.fact import Fact, Unread
 from harness.facts.memory import MemInfo, MemoryWindow, Stretch
 from harness.judge.bootcauses import Reboot
-from harness.judge.wording import named
+from harness.judge.wording import counted, named
 
 LEAST = 100 * 2**20
 """Bytes available below which memory is out: at 100 MiB kubelet evicts by default."""
@@ -24,13 +24,18 @@ NEAR = 10.0
 """Seconds by which a boot's ends are known at best, as its samples are."""
 
 
+ENDING = 180.0
+"""Seconds before a boot's end, or its last sample, within which memory that was out may have ended
+it; the boot's end is known at the latest only, with going down counted in."""
+
+
 class Memory(Enum):
     """How a worker's memory stood over one boot."""
 
     OUT = "out"
     """MemAvailable was near zero."""
     PLENTY = "plenty"
-    """It was not, and samples were taken all the time."""
+    """It was not, samples were taken all the time, and its kernel counted no kill."""
     UNKNOWN = "unknown"
     """Nobody was asked, or nothing near zero was seen with samples missing."""
 
@@ -39,6 +44,21 @@ def of_reboot(one: Reboot, seen: Sequence[Fact]) -> tuple[Memory, str]:
     """How memory stood in the boot that ended, and that in words."""
     ended = one.before.began + (one.age if one.ended is None else one.ended)
     return _of_boot(one.before.began, ended, seen)
+
+
+def ended(one: Reboot, seen: Sequence[Fact]) -> bool:
+    """Whether memory was near zero as the boot ended: an hour before that ended no boot."""
+    began = one.before.began
+    end = began + (one.age if one.ended is None else one.ended)
+    return any(
+        stretch.last < _near_zero(window) or stretch.minimum_at >= stretch.ended - ENDING
+        for window in seen
+        if isinstance(window, MemoryWindow)
+        for stretch in window.stretches
+        if _within(stretch, began, end)
+        and stretch.minimum < _near_zero(window)
+        and end - stretch.ended <= ENDING
+    )
 
 
 def of_boot(last: BootSample, seen: Sequence[Fact]) -> tuple[Memory, str]:
@@ -91,10 +111,16 @@ def _of_boot(began: float, end: float | None, seen: Sequence[Fact]) -> tuple[Mem
         lowest = min(ours, key=lambda one: one.minimum)
         if lowest.minimum < _near_zero(window):
             return Memory.OUT, _was_out(window, lowest, ended)
-        missing = window.gaps(max(began, window.since) + _BOOTING, ended)
-        if not missing and window.since <= began + _BOOTING:
+        # before its first sample a boot may lack them for so long, after it never
+        first = min(max(began, window.since) + _BOOTING, ours[0].began)
+        missing = window.gaps(first, ended)
+        kills = max(one.kills or 0 for one in ours)
+        if missing or window.since > began + _BOOTING:
+            doubts.append(_missing(window, ours, missing, began))
+        elif kills:
+            doubts.append(_counted(window, ours, kills))
+        else:
             return Memory.PLENTY, _plenty(window, ours)
-        doubts.append(_missing(window, ours, missing, began))
     doubts += [one.reason for one in seen if isinstance(one, Unread)]
     now = [_now(one) for one in seen if isinstance(one, MemInfo)]
     return Memory.UNKNOWN, "; ".join([*dict.fromkeys(doubts), *now]) or "nobody looked"
@@ -123,6 +149,13 @@ def _plenty(window: MemoryWindow, ours: Sequence[Stretch]) -> str:
     count = sum(one.samples for one in ours)
     told = f"MemAvailable was at least {_of(least, window)} in {count} samples without a gap"
     return f"{told}{_page_cache(window, ours[-1])}"
+
+
+def _counted(window: MemoryWindow, ours: Sequence[Stretch], kills: int) -> str:
+    """Kills that no sample shows: at a container's limit, or in a shortage between two."""
+    least = _of(min(one.minimum for one in ours), window)
+    told = f"MemAvailable was at least {least} in each sample, and its kernel counted"
+    return f"{told} {counted(kills, 'kill')} for want of memory, a container's or the machine's"
 
 
 def _page_cache(window: MemoryWindow, last: Stretch) -> str:

@@ -27,9 +27,13 @@ def console_log(
 ) -> KernelLog:
     """What a console has printed from an offset on, as far as it is still kept.
 
-    ``heard_from`` is the lab's time at which it was attached, where that matters.
+    ``heard_from`` is the lab's time at which it was attached, where that matters. Where it printed
+    more than is kept it counts as heard from the first byte that is: what was dropped may have been
+    anything.
     """
-    first, text = max(since, capture.dropped), capture.text(since)
+    first, text = capture.text_from(since)
+    if heard_from is not None and first > since:
+        heard_from = max(heard_from, capture.arrival(first) if text else at)
     return kernellog.read_console(
         text,
         lambda offset: capture.arrival(first + offset),

@@ -34,6 +34,8 @@ class How(StrEnum):
     """What was captured came to its own end: the container ended."""
     GONE = "gone"
     """What was captured is no more, or is another now under its name."""
+    MOVED = "moved"
+    """What was captured goes on elsewhere, where it may be attached to anew: it was migrated."""
     TAKEN = "taken"
     """Another client has it now. Inferred; see where it is said."""
     CLOSED = "closed"
@@ -54,7 +56,7 @@ class Ending:
     @property
     def early(self) -> bool:
         """Whether more may have come that was not captured, for a reason other than ours."""
-        return self.how in (How.TAKEN, How.CLOSED, How.BROKE)
+        return self.how in (How.MOVED, How.TAKEN, How.CLOSED, How.BROKE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,12 @@ class Capture:
         with self._lock:
             return self._text(since)[1]
 
+    def text_from(self, since: int) -> tuple[int, bytes]:
+        """The same with the offset at which it begins, both of one moment: past ``since`` where
+        what lay between was dropped."""
+        with self._lock:
+            return self._text(since)
+
     def read(self, since: int, most: int) -> bytes:
         """Up to ``most`` bytes from an offset on. IndexError where that is no longer kept."""
         with self._lock:
@@ -241,10 +249,6 @@ class Capture:
                 break
         return first, b"".join(parts)
 
-    def _text_from(self, since: int) -> tuple[int, bytes]:
-        with self._lock:
-            return self._text(since)
-
 
 class _Search:
     """A search that does not read again what it has read, but for the length of a match."""
@@ -259,7 +263,7 @@ class _Search:
     def found(self) -> Found | None:
         """The first match, once it is there."""
         if self.match is None and self._capture.size > self._read:
-            first, text = self._capture._text_from(max(self._since, self._read - WINDOW))
+            first, text = self._capture.text_from(max(self._since, self._read - WINDOW))
             self._read = first + len(text)
             match = self.pattern.search(text)
             if match is not None:

@@ -9,8 +9,8 @@ What a capture guarantees:
 * Whatever the guest prints while it is attached is taken in at once by a thread of its own, so
   that an unread console never holds up a guest (a connected client that does not read freezes the
   guest: lab/qemu_drbd.md, Console). The capture is bounded; what was dropped is counted.
-* It ends once, and says how. A reboot of the guest does not end it; a VMI that is deleted or
-  replaced does, and attaching anew is the caller's decision.
+* It ends once, and says how. A reboot of the guest does not end it; a VMI that is deleted,
+  replaced or migrated does, and attaching anew is the caller's decision.
 * On real time a byte's time is that of its arrival here.
 * On virtual time, against the twin: `Capture.wait` looks only after everything printed up to the
   moment reached is in, and what it finds has the time of that moment. This is done by a ping that
@@ -74,10 +74,13 @@ class Console:
         line: _Wire,
         keep: int,
         capture: Capture | None = None,
+        host: str = "",
     ) -> None:
         self.namespace = namespace
         self.name = name
         self.uid = uid
+        self.host = host
+        """The Node that the VMI ran on as it was attached to, "" where that was not told."""
         settle = self.settle if kube.clock.follows else lambda: True
         called = f"console {namespace}/{name}"
         self.capture = capture or Capture(kube.clock, called, keep=keep, settle=settle)
@@ -104,10 +107,10 @@ class Console:
         run (400) or has failed (409), Refused where we may not, Unreachable without an answer.
         """
         found = kube.get(_API, _KIND, namespace, name)
-        uid = str(found["metadata"]["uid"]) if found else ""
+        uid, host = (str(found["metadata"]["uid"]), host_of(found)) if found else ("", "")
         path = _VMIS.path(namespace, name, "console")
         opened, bounded = open_socket(kube, "console", path, (), (PROTOCOL,), timeout)
-        made = cls(kube, namespace, name, uid, _Wire(opened, bounded, kube), keep, capture)
+        made = cls(kube, namespace, name, uid, _Wire(opened, bounded, kube), keep, capture, host)
         made._thread.start()
         return made
 
@@ -171,6 +174,9 @@ class Console:
         gone = _gone(found, self.uid)
         if gone:
             return How.GONE, f"{told}; {gone}"
+        moved = _moved(found or {}, self.host)
+        if moved:
+            return How.MOVED, f"{told}; {moved}"
         if how is How.TAKEN:
             return how, f"{told} while the VMI runs on: another client attached, or the way was cut"
         return how, f"{told} while the VMI runs on"
@@ -186,6 +192,25 @@ def _gone(found: dict[str, Any] | None, uid: str) -> str:
     if metadata.get("deletionTimestamp"):
         return "the VMI is being deleted"
     return "" if phase == "Running" else f"the VMI is {phase or 'without a phase'}"
+
+
+def host_of(vmi: dict[str, Any]) -> str:
+    """The Node that a VMI runs on, "" for none."""
+    return str((vmi.get("status") or {}).get("nodeName") or "")
+
+
+def _moved(vmi: dict[str, Any], host: str) -> str:
+    """Why a VMI's console is over on this host while it runs on, or "": it was migrated.
+
+    At the end of a migration the old socket may close before the VMI's nodeName is another
+    (KubeVirt, VirtualMachineInstanceMigrationState: ``completed``, ``failed``).
+    """
+    now = host_of(vmi)
+    if host and now and now != host:
+        return f"the VMI was migrated from {host} to {now}"
+    state = (vmi.get("status") or {}).get("migrationState") or {}
+    under_way = state.get("startTimestamp") and not (state.get("completed") or state.get("failed"))
+    return "the VMI is being migrated" if under_way else ""
 
 
 class _Wire:

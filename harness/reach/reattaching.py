@@ -1,9 +1,10 @@
 """A VMI's console that goes on when the VMI is replaced: one capture, with a seam in it.
 
-A console's socket ends with the VMI (uptime_and_diagnosis.md section 4). The one that takes its
-place under the same name (a VM that was restarted, a launcher that crashed) has another UID and a
-console of its own; what it printed before it was attached to is nowhere. So the seam stands in the
-capture as text, and in `LastingConsole.seams`.
+A console's socket ends with the VMI, and with its migration (uptime_and_diagnosis.md section 4).
+The one that takes its place under the same name (a VM that was restarted, a launcher that crashed)
+has another UID and a console of its own; one that was migrated has a console on another host. What
+it printed before it was attached to is nowhere. So the seam stands in the capture as text, and in
+`LastingConsole.seams`.
 
 A console that somebody else took is not taken back: a person may sit there. Its capture ends.
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.reach.capture import KEEP, Capture, Ending, How
-from harness.reach.console import Console
+from harness.reach.console import Console, host_of
 from harness.reach.errors import LabError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 EVERY = 2.0
 """The shortest time between two looks for a successor, in seconds of the lab's time."""
+_GOES_ON = (How.GONE, How.MOVED)
 _API, _KIND = "kubevirt.io/v1", "VirtualMachineInstance"
 
 
@@ -32,8 +34,9 @@ _API, _KIND = "kubevirt.io/v1", "VirtualMachineInstance"
 class Seam:
     """Where one VMI's output ends and its successor's begins.
 
-    ``offset`` is where the seam's own text begins in the capture; ``ended`` and ``at`` are the
-    lab's time of the end of the one and of attaching to the other.
+    Both are one where it was migrated. ``offset`` is where the seam's own text begins in the
+    capture; ``ended`` and ``at`` are the lab's time of the end of the one and of attaching to the
+    other.
     """
 
     before: str
@@ -43,11 +46,11 @@ class Seam:
     at: float
 
     def __str__(self) -> str:
-        gone = self.at - self.ended
-        return (
-            f"[console: VMI {self.before} went; attached to {self.after}, which took its place, "
-            f"{gone:.0f} s later; what it printed until then is not here]"
-        )
+        after = f"{self.at - self.ended:.0f} s later; what it printed until then is not here]"
+        if self.before == self.after:
+            return f"[console: VMI {self.before} was migrated; attached to it anew {after}"
+        became = f"VMI {self.before} went; attached to {self.after}, which took its place,"
+        return f"[console: {became} {after}"
 
 
 class LastingConsole:
@@ -93,7 +96,7 @@ class LastingConsole:
             if self._kube.clock.follows:
                 self._console.settle()
             ending = self._console.ending
-        if ending is not None and ending.how is How.GONE and self.ending is None:
+        if ending is not None and ending.how in _GOES_ON and self.ending is None:
             self._take_up(ending)
 
     def close(self) -> None:
@@ -123,11 +126,12 @@ class LastingConsole:
         self.capture.add(f"\r\n{seam}\r\n".encode())
 
     def _is_succeeded(self) -> bool:
-        """Whether another VMI runs under the name. Raises LabError."""
+        """Whether another VMI runs under the name, or the same on another host. Raises LabError."""
         found = self._kube.get(_API, _KIND, self.namespace, self.name) or {}
         metadata, status = found.get("metadata") or {}, found.get("status") or {}
         another = metadata.get("uid") not in (None, self._console.uid)
-        return another and status.get("phase") == "Running"
+        moved = host_of(found) not in ("", self._console.host)
+        return (another or moved) and status.get("phase") == "Running"
 
 
 class _Part(Capture):
@@ -145,5 +149,5 @@ class _Part(Capture):
         """This VMI's console is over; where others took it or it broke, so is the whole."""
         super().end(how, told)
         ending = self.ending
-        if ending is not None and ending.early:
+        if ending is not None and ending.early and ending.how not in _GOES_ON:
             self._whole.end(ending.how, ending.told)

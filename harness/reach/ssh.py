@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harness.reach.execs import Reply
-from harness.reach.sshlogin import Machine, connect
+from harness.reach.sshlogin import GARBLED, Machine, connect
 
 if TYPE_CHECKING:
     from paramiko import Channel, Transport
@@ -109,7 +109,7 @@ class SshShell:
 
         try:
             self._transports[-1].open_session(timeout=within).close()
-        except (SSHException, EOFError, OSError):
+        except (SSHException, *GARBLED):
             return False
         return True
 
@@ -143,7 +143,7 @@ class SshShell:
         try:
             channel = transport.open_session(timeout=running.left)
             running.start(channel)
-        except (SSHException, EOFError, OSError) as error:
+        except (SSHException, *GARBLED) as error:
             running.problem = _not_started(transport, error)
             yield None
         else:
@@ -166,8 +166,10 @@ class _Running:
     stderr: list[bytes] = field(default_factory=list)
     started: float = 0.0
     until: float = 0.0
+    line: str = ""
 
     def __post_init__(self) -> None:
+        self.line = shlex.join(self.argv)  # what is no text is the caller's mistake, said at once
         self.started = self.clock.now()
         self.until = self.clock.monotonic() + self.timeout
 
@@ -183,7 +185,7 @@ class _Running:
         guard.daemon = True
         guard.start()
         try:
-            channel.exec_command(shlex.join(self.argv))
+            channel.exec_command(self.line)
             channel.shutdown_write()
         finally:
             guard.cancel()
@@ -242,7 +244,7 @@ class _Running:
 def _close(channel: Channel) -> None:
     from paramiko import SSHException
 
-    with suppress(EOFError, OSError, SSHException):  # the goodbye cannot be sent on a dead line
+    with suppress(SSHException, *GARBLED):  # the goodbye cannot be sent on a dead line
         channel.close()
 
 

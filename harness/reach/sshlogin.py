@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.reach.errors import KeyUnusable, LabError, LoginRefused, Unreachable
+from harness.reach.errors import KeyUnusable, LoginRefused, Unreachable
 from harness.reach.hostkeys import SSH_PORT, HostKey, Pins, named
 
 if TYPE_CHECKING:
@@ -22,6 +24,10 @@ KEEPALIVE = 15.0
 UNACKNOWLEDGED = 30.0
 """Real seconds after which the kernel gives up a connection whose other side acknowledges nothing
 (TCP_USER_TIMEOUT): its own patience is about a quarter of an hour."""
+
+GARBLED = (EOFError, OSError, ValueError, LookupError, TypeError, ArithmeticError, struct.error)
+"""What paramiko raises beside its own SSHException: its thread hands on whatever the other side's
+bytes made its parsers fail with (text that is no UTF-8, a packet that ends early)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +63,12 @@ def connect(machine: Machine, clock: Clock, until: float, log: str) -> list[Tran
     nothing is left open then.
     """
     before = connect(machine.jump, clock, until, log) if machine.jump else []
-    try:
-        return [*before, _log_in(machine, clock, until, log, before[-1] if before else None)]
-    except LabError:
-        for transport in reversed(before):
-            transport.close()
-        raise
+    with ExitStack() as undo:
+        for transport in before:
+            undo.callback(transport.close)
+        made = _log_in(machine, clock, until, log, before[-1] if before else None)
+        undo.pop_all()
+    return [*before, made]
 
 
 def _log_in(
@@ -74,17 +80,16 @@ def _log_in(
     try:
         plain = _dial(machine, max(0.1, until - clock.monotonic()), through)
         transport = paramiko.Transport(plain)
-    except (OSError, paramiko.SSHException, EOFError) as error:
+    except (paramiko.SSHException, *GARBLED) as error:  # a ValueError for a name that is none
         do = "check that the machine is up and its address is right"
         raise Unreachable(machine.tried, _told(error), do) from error
     transport.set_log_channel(log)
-    try:
+    with ExitStack() as undo:
+        undo.callback(transport.close)
         _negotiate(transport, machine, until - clock.monotonic())
         _authenticate(transport, machine, keys, until - clock.monotonic())
         transport.set_keepalive(int(KEEPALIVE))
-    except LabError:
-        transport.close()
-        raise
+        undo.pop_all()
     return transport
 
 
@@ -113,7 +118,7 @@ def _negotiate(transport: Transport, machine: Machine, timeout: float) -> None:
     try:
         transport.start_client(timeout=max(0.1, timeout))
         key = transport.get_remote_server_key()
-    except (paramiko.SSHException, EOFError, OSError) as error:
+    except (paramiko.SSHException, *GARBLED) as error:
         silent = transport.is_active()
         saw = f"no SSH within {timeout:.3g} s" if silent else f"no SSH there ({_told(error)})"
         do = "check that sshd answers at that address and port"
@@ -136,7 +141,7 @@ def _authenticate(transport: Transport, machine: Machine, keys: list[PKey], time
             more = transport.auth_publickey(machine.user, key)
         except paramiko.BadAuthenticationType as error:
             refused.append(f"the server takes {', '.join(error.allowed_types)} only")
-        except (paramiko.SSHException, EOFError, OSError) as error:
+        except (paramiko.SSHException, *GARBLED) as error:
             refused.append(_told(error))
         else:
             if not more:

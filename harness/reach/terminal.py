@@ -7,12 +7,13 @@ All times are the runner's: the lab's own time is not moved by somebody who look
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import termios
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO, Protocol
@@ -25,6 +26,10 @@ ESCAPE = b"\x1d"
 
 _LOOK = 0.02  # seconds between two looks at what the machine has printed
 _PIECE = 16 * 1024
+
+
+class NotRecorded(Exception):
+    """What a console printed could not be written to its record; the message says why."""
 
 
 class Attached(Protocol):
@@ -72,7 +77,10 @@ class Looking:
 
 
 def look(console: Attached, clock: Clock, way: Looking) -> Left:
-    """Show a console until there is a reason to stop. OSError where the record cannot be kept."""
+    """Show a console until there is a reason to stop.
+
+    Raises NotRecorded where the record cannot be kept, OSError where nobody looks any more.
+    """
     if way.keys is None:
         return _Look(console, clock, way).run()
     with _raw(way.keys):
@@ -86,7 +94,8 @@ def _raw(keys: int) -> Iterator[None]:
         tty.setraw(keys)
         yield
     finally:
-        termios.tcsetattr(keys, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # it has hung up: there is nothing to put back
+            termios.tcsetattr(keys, termios.TCSADRAIN, before)
 
 
 class _Look:
@@ -113,18 +122,23 @@ class _Look:
 
     def _show(self) -> bool:
         """Show what is new; whether the text that is waited for is there."""
-        capture, way = self._console.capture, self._way
-        text = capture.text(self._shown)
-        self._shown = max(self._shown, capture.dropped) + len(text)
-        _write(way.screen, text)
-        if way.record is not None and text:
-            way.record.write(text)
-            way.record.flush()
+        way = self._way
+        first, text = self._console.capture.text_from(self._shown)
+        lost, self._shown = first - self._shown, first + len(text)
+        if lost:  # the screen stood still for too long while the machine went on
+            self._last = b""
+            self._pass_on(b"\r\n[%d bytes were not kept]\r\n" % lost)
+        self._pass_on(text)
         if not way.until:
             return False
         seen = self._last + text
         self._last = seen[-(len(way.until) - 1) :] if len(way.until) > 1 else b""
         return way.until in seen
+
+    def _pass_on(self, text: bytes) -> None:
+        _write(self._way.screen, text)
+        if self._way.record is not None:
+            _keep(self._way.record, text)
 
     def _typed(self) -> bool:
         """Wait a moment for keys and pass them on; whether the person lets go."""
@@ -132,11 +146,31 @@ class _Look:
         ready, _, _ = select.select([] if keys is None else [keys], [], [], _LOOK)
         if keys is None or not ready:
             return False
-        typed = os.read(keys, _PIECE)
+        typed = _read(keys)
         before, escape, _ = typed.partition(ESCAPE)
         if before and self._console.ending is None:
             self._console.send(before)
         return bool(escape) or not typed
+
+
+def _read(keys: int) -> bytes:
+    """What was typed; nothing from a terminal that has hung up."""
+    try:
+        return os.read(keys, _PIECE)
+    except OSError as error:
+        if error.errno == errno.EIO:
+            return b""
+        raise
+
+
+def _keep(record: BinaryIO, text: bytes) -> None:
+    left = memoryview(text)
+    try:
+        while left:
+            left = left[record.write(left) :]
+        record.flush()
+    except OSError as error:
+        raise NotRecorded(error.strerror or str(error)) from error
 
 
 def _write(screen: int, text: bytes) -> None:

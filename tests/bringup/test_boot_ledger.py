@@ -96,9 +96,44 @@ def test_what_a_list_shows_dates_from_before_it() -> None:
     assert watched.books.seen("w1").boots[0].at == 9990.0
 
 
+def test_a_boot_that_a_list_shows_of_a_node_that_was_known_dates_from_the_list() -> None:
+    """Five minutes without an API, and a reboot in them: it is not as old as its Node."""
+    watched = Watched()
+    made = {"creationTimestamp": "1970-01-01T02:46:30Z"}
+    watched.node("b1", T, meta=made, source="list")
+    watched.tenant["nodes"].gap(T, T + 300, "nobody answered")
+    watched.node("b2", T + 300, meta=made, source="list")
+    watched.books.take()
+    assert [(one.boot_id, one.at) for one in watched.books.seen("w1").boots] == [
+        ("b1", 9990.0),
+        ("b2", T + 300),
+    ]
+    remade = {"creationTimestamp": "1970-01-01T02:51:45Z", "uid": "u2"}
+    watched.node("b3", T + 400, meta=remade, source="list")
+    watched.books.take()
+    assert watched.books.seen("w1").boots[-1].at == 10_305.0
+
+
+def test_a_launcher_that_was_seen_before_its_machine_is_known_all_the_same() -> None:
+    watched = Watched()
+    labels = {"labels": {"vm.kubevirt.io/name": "w2"}}
+    watched.says("management pods", "virt-launcher-y", T, "ADDED", meta=labels)
+    watched.books.take()
+    watched.machines["w2"] = "m2"
+    watched.says("management pods", "virt-launcher-y", T + 1, meta=labels)
+    watched.books.take()
+    (told,) = (one for one in watched.books.seen("w2").others if one.what == "launcher")
+    assert told.at == T + 1
+
+
 @pytest.mark.parametrize(
     ("kind", "what", "name"),
-    [("machines", "machine", "m1"), ("vmis", "vmi", "w1"), ("pods", "launcher", "virt-launcher-x")],
+    [
+        ("management machines", "machine", "m1"),
+        ("management vmis", "vmi", "w1"),
+        ("management pods", "launcher", "virt-launcher-x"),
+        ("tenant nodes", "node", "w1"),
+    ],
 )
 def test_an_identity_is_told_when_it_comes_when_it_is_another_and_when_it_goes(
     kind: str, what: str, name: str
@@ -111,8 +146,8 @@ def test_an_identity_is_told_when_it_comes_when_it_is_another_and_when_it_goes(
         ("u2", T + 2, "ADDED"),
         ("u2", T + 3, "DELETED"),
     ):
-        watched.says(f"management {kind}", name, at, change, meta={"uid": uid, **labels})
-    watched.says(f"management {kind}", "another", T + 4, meta={"labels": {}})
+        watched.says(kind, name, at, change, meta={"uid": uid, **labels})
+    watched.says(kind, "another", T + 4, meta={"labels": {}})
     told = watched.entries(what)
     assert [one.at for one in told] == [T, T + 2, T + 3]
     first, second, gone = (one.text for one in told)

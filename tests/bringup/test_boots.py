@@ -15,6 +15,7 @@ from harness.bringup.boots import (
     PROMPT_LIMIT,
     REBOOT_BUDGET,
     SETTLED,
+    UNREADY,
     BootLog,
     Watching,
 )
@@ -135,6 +136,43 @@ def test_a_node_that_is_not_ready_is_no_baseline() -> None:
     log = story.log()
     log.look()
     assert log.samples == []
+
+
+@pytest.mark.parametrize("period", [100.0, 900.0, 4206.0])
+def test_a_machine_that_boots_again_and_again_and_is_never_ready_is_seen_to(period: float) -> None:
+    """Without a baseline no boot would be another one, and the wait would have no end."""
+    boots = tuple(period * count for count in range(40))
+    story = Story(now=10.0, boots=boots, ready=False)
+    samples = story.log(every=30.0).stay_up(SOAK)
+    assert outcome(samples) == "broken"
+    assert story.now < 7 * period
+
+
+def test_a_boot_that_is_long_past_an_installation_is_a_baseline_on_any_node() -> None:
+    story = Story(now=UNREADY, ready=False)
+    log = story.log()
+    log.look()
+    assert log.samples == []
+    story.now += 1.0
+    log.look()
+    assert len(log.samples) == 1
+
+
+def test_two_boots_are_an_installations_and_a_third_is_none() -> None:
+    story = Story(now=10.0, boots=(0.0, 60.0, 100.0, 140.0))
+    log = story.log()
+    log.look()
+    story.now = 70.0
+    log.look()
+    log.look()
+    assert log.samples == []
+    story.now = 110.0
+    log.look()
+    assert [one.boot_id for one in log.samples if isinstance(one, BootSample)] == ["boot-2"]
+    log.begin_anew()
+    story.now = 150.0
+    log.look()
+    assert log.samples == [], "what the harness itself brought about counts anew"
 
 
 @pytest.mark.parametrize("away", [0.0, 100.0])

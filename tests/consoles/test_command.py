@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -185,6 +186,40 @@ def test_a_record_that_cannot_be_written_is_a_sentence(
     words = ("--seconds", "1", "--record", str(tmp_path / "none" / "console.log"))
     assert hil(twin, vmi(twin), *words) == 2
     assert "No such file" in said_first(capfd)
+
+
+def test_a_record_that_is_full_is_a_sentence_and_the_console_let_go(
+    twin: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def said_at_once(kube: Kube, namespace: str, name: str) -> Console:
+        attached = Console.attach(kube, namespace, name)
+        attached.capture.add(b"words")
+        return attached
+
+    stand_in = type("Talkative", (), {"attach": staticmethod(said_at_once)})
+    monkeypatch.setattr("harness.consoles.machines.Console", stand_in)
+    assert hil(twin, vmi(twin), "--seconds", "9", "--record", "/dev/full") == 2
+    assert "--record /dev/full: No space left on device" in said_first(capfd)
+
+
+def test_a_reader_that_goes_away_is_not_the_records_fault(twin: Path, tmp_path: Path) -> None:
+    """`hil console ... | head -1`: what could not be shown is no mistake of anybody's."""
+    name, record = vmi(twin), tmp_path / "console.log"
+    argv = [sys.executable, "-m", "harness.cli", "console", name, "--attach", str(twin)]
+    read, write = os.pipe()
+    program = subprocess.Popen(
+        [*argv, "--seconds", "20", "--record", str(record)], stdout=write, stderr=subprocess.PIPE
+    )
+    os.close(read)
+    os.close(write)
+    assert program.stderr is not None
+    while b"attached" not in program.stderr.readline():
+        continue
+    with connected(twin) as lab:
+        shell = PodShell.open(lab.tenant, name, run="p", image="busybox", wait_running=running)
+        shell.run(["sh", "-c", "dmesg > /dev/ttyS0"])
+    said = program.communicate(timeout=20)[1]
+    assert (program.returncode, said) == (0, b"")
 
 
 def test_nothing_that_runs_is_said_with_how_to_start_it(

@@ -74,6 +74,17 @@ def test_another_boot_ends_a_stretch_without_a_gap() -> None:
     assert seen.gaps(T, T + 570) == ()
 
 
+@pytest.mark.parametrize("value", ["+Inf", "-Inf", "NaN"])
+def test_a_size_that_is_none_is_a_sample_that_is_missing(value: str) -> None:
+    points = [[at, f"{size:.0f}"] for at, size in scraped(0, 3)]
+    result = [{"metric": {}, "values": [*points, [T + 90, value]]}]
+    text = json.dumps({"data": {"resultType": "matrix", "result": result}})
+    answers = {AVAILABLE: text, memory.TOTAL: text}
+    seen = read_window("w1", answers, vector(), since=T, until=T + 3600, at=T, source="P")
+    assert isinstance(seen, MemoryWindow)
+    assert (seen.samples, seen.minimum, seen.total) == (3, 12 * GIB, 12 * GIB)
+
+
 def test_an_exporter_that_moved_is_still_the_same_node() -> None:
     assert window(scraped(300, 10), scraped(0, 10)).samples == 20
 

@@ -25,9 +25,31 @@ def test_a_matrix_has_several() -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"isPartial": True}, "partial"),
+        ({"warnings": ["store 10.0.0.7 did not answer"]}, "store 10.0.0.7 did not answer"),
+        ({"warnings": "x" * 500}, "^the answer comes with warnings: x{120}$"),
+    ],
+)
+def test_an_answer_that_may_lack_something_is_none(more: Any, said: str) -> None:
+    text = json.dumps(json.loads(answer("matrix")) | more)
+    with pytest.raises(NoResult, match=said):
+        read_result(text)
+
+
+def test_an_answer_that_lacks_nothing_may_say_so() -> None:
+    whole = {"isPartial": False, "warnings": [], "infos": ["PromQL info: a name"], "trace": {}}
+    assert read_result(json.dumps(json.loads(answer("matrix")) | whole)) == ()
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "no JSON"),
+        ('{"data": {"resultType": "vector", "result": ["up"]}}', "another shape"),
+        ('{"data": {"resultType": "vector", "result": [[1]]}}', "another shape"),
+        (answer("vector", {"metric": {}, "value": [10**400, "1"]}), "another shape"),
         ("<html>", "no JSON"),
         ("[]", "another shape"),
         ('{"data": {"resultType": "matrix"}}', "another shape"),

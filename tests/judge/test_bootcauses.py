@@ -306,7 +306,7 @@ def test_a_kill_without_a_reboot_is_no_reboot(log: KernelLog, said: str) -> None
 
 
 def test_the_limit_is_the_labs() -> None:
-    samples = (sample(T + 50, "b1", 50.0), sample(T + 61, "b1", 61.0))
+    samples = (sample(T + 50, "b1", 50.0), sample(T + 66, "b1", 66.0))
     assert uptime(samples, 0.0, "w", limit=60.0).outcome == "holds"
     assert uptime(samples, 0.0, "w", limit=61.0).outcome == "unknown"
     assert uptime(samples, 0.0, "w").outcome == "unknown"
@@ -354,3 +354,10 @@ def test_what_was_read_from_a_console_without_a_time_is_of_no_boot() -> None:
 )
 def test_a_timer_is_said_word_for_word(samples: Any, limit: float, end: str) -> None:
     assert because(samples, limit=limit).endswith(end)
+
+
+def test_a_console_whose_words_were_dropped_says_nothing_of_silence() -> None:
+    """More came than is kept: the kernel's last words may have been in what did not stay."""
+    heard, flooded = console(BANNER), console(BANNER, heard_from=T + 50.1)
+    assert because(FIRST, heard).endswith(SILENT)
+    assert not because(FIRST, flooded).endswith(SILENT)

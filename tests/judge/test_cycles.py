@@ -93,6 +93,11 @@ def test_ports_of_the_control_plane(ports: Any, outcome: Outcome, said: str) -> 
     assert ("cause B" in verdict.because) is (50001 not in ports)
 
 
+def test_a_service_that_lacks_nothing_is_said_word_for_word() -> None:
+    service = ControlPlanePorts(AT, "tenant-a", "kubernetes-lab", (6443, 8132, 50001))
+    assert apid_serves(service, "x").because == "it has ports 6443, 8132, 50001"
+
+
 @pytest.mark.parametrize(("ports", "outcome"), [((10250, 50000), HOLDS), ((10250,), BROKEN)])
 def test_who_listens_on_a_worker(ports: Any, outcome: Outcome) -> None:
     verdict = apid_serves(Listening(AT, "w1", ports), "node w1")

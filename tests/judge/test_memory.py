@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from harness.facts.boots import BootSample
 from harness.facts.fact import Fact, Origin, Unread
+from harness.facts.kernellog import KernelEvent, KernelLog, What
 from harness.facts.memory import MemInfo, MemoryWindow, Stretch
 from harness.judge.bootcauses import reboots
-from harness.judge.memory import Memory, beside, meanwhile, of_boot, of_reboot
+from harness.judge.memory import LEAST, Memory, beside, ended, meanwhile, of_boot, of_reboot
 from harness.judge.uptime import uptime
 from harness.judge.verdict import Outcome
 
@@ -92,6 +94,147 @@ def test_with_samples_missing_never_near_zero_is_not_known(seen: MemoryWindow, s
 def test_near_zero_is_near_zero_with_samples_missing_too() -> None:
     state, _ = told(window(stretch(40, 1000, 10 * 2**20), stretch(1400, 4190)))
     assert state is Memory.OUT
+
+
+def short(up: float, *stretches: Stretch, end: float) -> tuple[Memory, str]:
+    """What is told of a boot that ended at most ``end`` seconds after T."""
+    before = sample(up, "b1", up)
+    found = reboots((before, sample(end + 10, "b2", 10.0)), ())
+    return of_reboot(found[0], [window(*stretches, until=end + 300)])
+
+
+def test_a_boot_that_ended_before_its_exporter_had_to_be_there_needs_samples_to_its_end() -> None:
+    state, said = short(60, stretch(50, 60), end=150)
+    assert state is Memory.UNKNOWN
+    assert "no sample for 90 s from 60 s of uptime" in said
+    assert short(60, stretch(50, 80), end=150)[0] is Memory.PLENTY
+    state, said = short(60, stretch(50, 60), end=250)
+    assert state is Memory.UNKNOWN
+    assert "no sample for 190 s from 60 s of uptime" in said
+
+
+def test_a_gap_in_a_boots_first_minutes_is_a_gap_once_it_was_sampled() -> None:
+    assert short(4000, stretch(30, 60), stretch(150, 4200), end=4210)[0] is Memory.UNKNOWN
+    assert short(4000, stretch(179, 4200), end=4210)[0] is Memory.PLENTY
+
+
+def test_kills_that_no_sample_shows_leave_it_open() -> None:
+    state, said = told(window(stretch(40, 4190, kills=1)))
+    assert state is Memory.UNKNOWN
+    assert said == (
+        "MemAvailable was at least 12800 of 16384 MiB in each sample, and its kernel counted 1 "
+        "kill for want of memory, a container's or the machine's"
+    )
+    assert told(window(stretch(40, 4190, kills=0)))[0] is Memory.PLENTY
+
+
+LOW = 10 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("stretches", "ended_it"),
+    [
+        ([stretch(40, 4190, LOW)], True),
+        ([stretch(40, 4190, LOW, minimum_at=T + 1000, last=GIB)], False),
+        ([stretch(40, 4190, LOW, minimum_at=T + 1000)], True),
+        ([stretch(40, 4190, LOW, minimum_at=T + 4010, last=GIB)], True),
+        ([stretch(40, 4190, LOW, minimum_at=T + 4009, last=GIB)], False),
+        ([stretch(40, 4030, LOW)], True),
+        ([stretch(40, 4029, LOW)], False),
+        ([stretch(40, 4190)], False),
+        ([stretch(40, 4000, LOW), stretch(4100, 4190)], False),
+        ([stretch(4300, 4490, LOW)], False),
+        ([], False),
+    ],
+)
+def test_memory_ended_a_boot_only_where_it_was_out_as_that_ended(
+    stretches: list[Stretch], *, ended_it: bool
+) -> None:
+    found = reboots((BEFORE, AFTER), ())
+    assert ended(found[0], [window(*stretches)]) is ended_it
+    assert ended(found[0], [Unread(Origin(T, "", ""), "x", "y")]) is False
+
+
+@pytest.mark.parametrize(
+    ("began", "over", "state"),
+    [
+        (-10, 4220, Memory.OUT),
+        (-11, 4220, Memory.UNKNOWN),
+        (-10, 4221, Memory.UNKNOWN),
+    ],
+)
+def test_a_boots_ends_are_known_to_ten_seconds(began: float, over: float, state: Memory) -> None:
+    assert told(window(stretch(began, over, LOW), since=-100))[0] is state
+
+
+@pytest.mark.parametrize(("since", "state"), [(180, Memory.PLENTY), (181, Memory.UNKNOWN)])
+def test_what_was_asked_about_begins_while_it_boots(since: float, state: Memory) -> None:
+    assert told(window(stretch(190, 4190), since=since))[0] is state
+
+
+def test_nothing_that_was_asked_is_said_too() -> None:
+    assert told() == (Memory.UNKNOWN, "nobody looked")
+
+
+def test_what_the_boot_before_had_is_not_this_ones() -> None:
+    seen = window(stretch(-4000, -60, LOW), stretch(40, 4190), since=-4100)
+    assert told(seen)[0] is Memory.PLENTY
+    assert ended(reboots((BEFORE, AFTER), ())[0], [seen]) is False
+
+
+def test_a_boots_end_is_where_its_kernel_said_so() -> None:
+    """Going down and firmware are counted in otherwise, in which nobody scrapes."""
+    event = KernelEvent(What.RESTART, "reboot: Restarting system", 4000.0)
+    log = KernelLog(Origin(T, "dmesg", ""), "b1", True, (event,))
+    (found,) = reboots((BEFORE, AFTER), [log])
+    assert of_reboot(found, [window(stretch(40, 3990))])[0] is Memory.PLENTY
+    assert ended(found, [window(stretch(40, 3990, LOW))]) is True
+    (unsaid,) = reboots((BEFORE, AFTER), ())
+    assert of_reboot(unsaid, [window(stretch(40, 3990))])[0] is Memory.UNKNOWN
+    assert ended(unsaid, [window(stretch(40, 3990, LOW))]) is False
+
+
+@pytest.mark.parametrize(("minimum", "state"), [(LEAST, Memory.PLENTY), (LEAST - 1, Memory.OUT)])
+def test_near_zero_is_less_than_the_least(minimum: int, state: Memory) -> None:
+    small = replace(window(stretch(40, 4190, minimum)), total=GIB)
+    assert told(small)[0] is state
+
+
+@pytest.mark.parametrize(
+    ("total", "more"),
+    [
+        (None, {"free": GIB, "cached": GIB}),
+        (16 * GIB, {"cached": GIB}),
+        (16 * GIB, {"free": GIB}),
+    ],
+)
+def test_what_was_not_told_of_a_node_is_left_out(total: int | None, more: dict[str, int]) -> None:
+    state, said = told(replace(window(stretch(40, 4190, **more)), total=total))
+    assert state is Memory.PLENTY
+    of = " of 16384 MiB" if total else " MiB"
+    assert said == f"MemAvailable was at least 12800{of} in 139 samples without a gap"
+
+
+def test_no_kills_are_counted_where_none_was() -> None:
+    for kills in (None, 0):
+        said = told(window(stretch(40, 4190, LOW, kills=kills)))[1]
+        assert said == "MemAvailable was 10 of 16384 MiB 20 s before the end"
+
+
+def test_a_kernels_word_beside_what_could_not_be_asked_establishes_nothing() -> None:
+    now = MemInfo(Origin(T, "guest w1", ""), "w1", 16 * GIB, GIB, 12 * GIB, 11 * GIB)
+    both = [Unread(Origin(T, "Prometheus", ""), "MemAvailable", "503"), now]
+    said = meanwhile(sample(5600, "b1", 5600.0), both)
+    assert said.startswith("whether memory was ever near zero in it is not established: 503; ")
+    assert beside(reboots((BEFORE, AFTER), ()), both).startswith("memory is not established: 503")
+
+
+def test_memory_that_was_out_long_before_is_told_and_is_no_cause() -> None:
+    early = (sample(3000, "b1", 3000.0), sample(3400, "b2", 190.0))
+    low = window(stretch(40, 3190, LOW, minimum_at=T + 600, last=12 * GIB), until=3500)
+    verdict = uptime(early, 5580.0, "node w1", memory=[low])
+    assert "memory pressure" not in verdict.because
+    assert "memory was out: MemAvailable was 10 of 16384 MiB 2610 s before" in verdict.because
 
 
 def test_nobody_asked_is_said_and_is_no_absence() -> None:

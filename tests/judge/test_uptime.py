@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from harness.facts.bootledger import BootLedger, Entry, PodRestarts
+from harness.facts.bootledger import BootLedger, Entry, PodRestarts, PodStay, Restart
 from harness.facts.boots import BootSample, WorkerGone
 from harness.facts.fact import Origin, Unread
+from harness.facts.kernellog import KernelEvent, KernelLog, What
 from harness.judge.uptime import LIMIT, missing_uptime, uptime
 
 SOAK = 5580.0  # 93 minutes
@@ -27,8 +28,11 @@ LOST = Unread(Origin(1.0, "guest w1", ""), "/proc/uptime", "the reason")
         ((sample(130), sample(5580)), SOAK, "holds", "boot b1 is 5580 s old, watched since 130 s"),
         ((sample(5600),), SOAK, "holds", "watched since 5600 s"),
         ((sample(130), LOST, sample(5581)), SOAK, "holds", "5581 s old"),
-        ((sample(130), sample(4201)), 4201.0, "holds", "4201 s old"),
-        ((sample(130), sample(4201)), 0.0, "holds", "expected more than 4200 s"),
+        ((sample(130), sample(4267)), 4267.0, "holds", "4267 s old"),
+        ((sample(130), sample(4267)), 0.0, "holds", "expected more than 4200 s"),
+        ((sample(130), sample(4266)), 0.0, "unknown", "given up at 4200 s goes on to 4266 s until"),
+        ((sample(130), sample(4205)), 4200.0, "unknown", "too short"),
+        ((sample(130), sample(4201)), 4201.0, "unknown", "too short"),
         ((sample(5580), sample(5580)), SOAK, "holds", "5580 s old"),
         ((sample(130), sample(5580, node_ready=False)), SOAK, "holds", "5580 s old"),
         ((sample(130), sample(5579)), SOAK, "unknown", "too short: expected more than 4200 s"),
@@ -164,6 +168,97 @@ def test_a_boot_from_before_the_baseline_is_an_installations(boots: Any) -> None
     assert good.outcome == "holds"
 
 
+@pytest.mark.parametrize(
+    ("looks", "kinds"),
+    [
+        ((sample(130), sample(5600, node_uid="n2")), "Node"),
+        ((sample(130), sample(5600, vmi_uid="v2")), "VMI"),
+        ((sample(130), sample(5600, vmi_uid="v2", node_uid="n2")), "VMI, Node"),
+        ((sample(130), sample(900, node_uid=""), sample(5600, node_uid="n2")), "Node"),
+        ((sample(130), sample(900, node_uid="n2"), sample(5600)), "Node"),
+    ],
+)
+def test_another_vmi_or_node_is_another_worker_whatever_the_boot_id(looks: Any, kinds: str) -> None:
+    """A Node that was deleted and registered anew: nobody knows what was in between."""
+    verdict = uptime(looks, SOAK, "node w1")
+    assert verdict.outcome == "broken"
+    said = f"the worker was replaced ({kinds} of another UID), though its boot is one"
+    assert verdict.because == said
+
+
+@pytest.mark.parametrize(("what", "more"), [("VMI", {"vmi_uid": ""}), ("Node", {"node_uid": ""})])
+def test_a_last_look_without_a_node_is_at_odds(what: str, more: Any) -> None:
+    verdict = uptime((sample(130), sample(5600, **more)), SOAK, "node w1")
+    assert verdict.outcome == "unknown"
+    assert f"at the last look it had no {what}" in verdict.because
+    none = (sample(130, vmi_uid="", node_uid=""), sample(5600, vmi_uid="", node_uid=""))
+    assert uptime(none, SOAK, "guest n1").outcome == "holds"
+
+
+@pytest.mark.parametrize(
+    ("late", "outcome"), [(0.0, "holds"), (-60.0, "holds"), (-61.0, "unknown"), (900.0, "holds")]
+)
+def test_an_uptime_that_gains_on_the_clock_is_at_odds(late: float, outcome: str) -> None:
+    """A guest's clock that leapt says an age that no boot has had; one that stood still does not.
+
+    The gain counts from the first look to the last, however many are between.
+    """
+    looks = (sample(130), sample(2000, at=3000.0 + late / 2), sample(5600, at=6600.0 + late))
+    verdict = uptime(looks, SOAK, "node w1")
+    assert verdict.outcome == outcome
+    said = "its uptime gained 61 s on the lab's clock, so one of them leapt"
+    assert (said in verdict.because) is (outcome == "unknown")
+
+
+@pytest.mark.parametrize("at", [1131.0, 6600.0])
+def test_a_boot_of_its_nodes_that_the_machine_does_not_tell_is_at_odds(at: float) -> None:
+    book = ledger((1000.0, "b1"), (at, "b2"))
+    verdict = uptime((sample(130), sample(5600)), SOAK, "node w1", ledger=book)
+    assert verdict.outcome == "unknown"
+    assert "its Node showed boot b2 meanwhile" in verdict.because
+
+
+def test_a_machine_that_was_moved_is_on_its_boot_and_that_is_told() -> None:
+    said = "its virt-launcher pod became another meanwhile, which is no reboot"
+    for at, moved in ((1130.0, False), (1131.0, True), (6600.0, True), (6601.0, False)):
+        book = ledger(entries=(Entry(at, "launcher", text="virt-launcher pod x has UID y"),))
+        verdict = uptime((sample(130), sample(5600)), SOAK, "node w1", ledger=book)
+        assert verdict.outcome == "holds"
+        assert (said in verdict.because) is moved
+
+
+def console(what: What, shown: float | None, boot_id: str = "") -> KernelLog:
+    event = KernelEvent(what, "boot sequence: failed", shown=shown, pid=7, comm="cuda")
+    return KernelLog(Origin(6600.0, "console", ""), boot_id, False, (event,))
+
+
+@pytest.mark.parametrize(
+    ("log", "outcome"),
+    [
+        (console(What.GIVEN_UP, 5201.0), "unknown"),
+        (console(What.GIVEN_UP, None, "b1"), "unknown"),
+        (console(What.GIVEN_UP, 1003.0), "holds"),
+        (console(What.GIVEN_UP, 1003.1), "unknown"),
+        (console(What.GIVEN_UP, None), "holds"),
+        (console(What.GIVEN_UP, None, "b0"), "holds"),
+        (console(What.HUNG_TASK, 5201.0), "holds"),
+    ],
+)
+def test_a_boot_that_talos_gave_up_and_did_not_end_is_at_odds(log: Any, outcome: str) -> None:
+    """With panic=0 it sleeps there. What the last boot said before this one is not this one's."""
+    verdict = uptime((sample(130), sample(5600)), SOAK, "node w1", logs=[log])
+    assert verdict.outcome == outcome
+    assert ("'boot sequence: failed'" in verdict.because) is (outcome == "unknown")
+
+
+@pytest.mark.parametrize(("shown", "told"), [(5201.0, True), (900.0, False)])
+def test_a_kill_of_the_last_boot_is_not_this_ones(shown: float, *, told: bool) -> None:
+    kill = console(What.OOM_KILL, shown)
+    verdict = uptime((sample(130), sample(5600)), SOAK, "node w1", logs=[kill])
+    assert verdict.outcome == "holds"
+    assert ("in it the kernel killed" in verdict.because) is told
+
+
 def test_without_a_look_the_ledger_alone_says_nothing_of_a_baseline() -> None:
     book = ledger((1000.0, "b1"), (5210.0, "b2"))
     assert uptime((LOST,), SOAK, "node w1", ledger=book).outcome == "unknown"
@@ -231,9 +326,58 @@ def test_how_long_is_still_to_wait(up: float, missing: float) -> None:
             "boot b1 is 1000 s old, watched since 130 s; too short: expected more than 4200 s and "
             "5580 s of soak",
         ),
+        (
+            (sample(130), sample(LIMIT)),
+            "boot b1 is 4200 s old, watched since 130 s; too short: expected more than 4200 s and "
+            "5580 s of soak",
+        ),
         ((), "nobody looked at the node's boot"),
         ((sample(5600), sample(5590)), "the uptime fell from 5600 s to 5590 s on one boot"),
     ],
 )
 def test_it_is_said_word_for_word(samples: Any, because: str) -> None:
     assert uptime(samples, SOAK, "node w1").because == because
+
+
+@pytest.mark.parametrize(
+    ("up", "because"),
+    [
+        (4200, "too short: expected more than 4200 s and 600 s of soak"),
+        (
+            4201,
+            "too short: expected more than 4200 s and 600 s of soak, and a boot that is given up "
+            "at 4200 s goes on to 4266 s until it has gone down",
+        ),
+    ],
+)
+def test_a_boot_at_its_limit_may_be_counting_down(up: float, because: str) -> None:
+    said = uptime((sample(130), sample(up)), 600.0, "node w1").because
+    assert said == f"boot b1 is {up} s old, watched since 130 s; {because}"
+
+
+def test_pods_that_were_started_at_once_are_told_once() -> None:
+    stays = tuple(PodStay(pod, 1000.0) for pod in ("a", "b"))
+    hits = tuple(Restart(3000.0, pod, "main", 1, 1) for pod in ("a", "b"))
+    restarts = PodRestarts(Origin(6000.0, "", ""), "w1", stays, hits)
+    verdict = uptime((sample(130), sample(5600)), SOAK, "node w1", restarts=restarts)
+    assert verdict.outcome == "unknown"
+    assert verdict.because.endswith("soak; all its 2 pods were started again at once, under one "
+                                    "boot id")  # fmt: skip
+
+
+def test_one_pod_in_a_loop_is_told_and_is_no_reboot() -> None:
+    stays = tuple(PodStay(pod, 1000.0) for pod in ("a", "b"))
+    hits = (Restart(3000.0, "a", "main", 1, 1),)
+    restarts = PodRestarts(Origin(6000.0, "", ""), "w1", stays, hits)
+    verdict = uptime((sample(130), sample(5600)), SOAK, "node w1", restarts=restarts)
+    assert verdict.outcome == "holds"
+    assert "; started again on this boot: a 1 time; that is a pod's own loop" in verdict.because
+
+
+def test_what_goes_with_the_one_boot_is_not_held_against_it() -> None:
+    boots = (Entry(1130.0, "boot", "b0"), Entry(2000.0, "boot", "b1"))
+    book = ledger(entries=(*boots, Entry(3000.0, "event", text="Pulled")))
+    looks = (sample(130), sample(900, vmi_uid="", node_uid=""), sample(5600))
+    verdict = uptime(looks, SOAK, "node w1", ledger=book)
+    assert verdict.outcome == "holds"
+    assert verdict.because.endswith(" s of soak")

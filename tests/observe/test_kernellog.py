@@ -66,7 +66,9 @@ def test_what_a_console_showed_has_the_time_at_which_it_came(before: bytes, keep
     kinds = [What.SYSRQ_RESET, What.BANNER] if keep > 1 else [What.BANNER]
     assert [one.what for one in found.events] == kinds, "what was dropped is not kept by anybody"
     assert found.events[-1].shown == arrived
-    assert (found.origin.source, found.heard_from, found.heard_last) == ("console w1", 0.5, arrived)
+    heard_from = 0.5 if keep > 1 else arrived
+    assert (found.origin.source, found.heard_last) == ("console w1", arrived)
+    assert found.heard_from == heard_from, "what was dropped was not heard"
 
 
 def test_what_was_shown_before_an_offset_is_left_out() -> None:
@@ -75,3 +77,12 @@ def test_what_was_shown_before_an_offset_is_left_out() -> None:
     found = console_log(capture, len(RESET), at=9.0)
     assert [one.what for one in found.events] == [What.BANNER]
     assert console_log(capture, capture.size, at=9.0).events == ()
+
+
+def test_a_flood_of_which_nothing_is_kept_was_not_heard() -> None:
+    capture = Capture(Ticking(), "console w1", keep=1)
+    for piece in (RESET, BANNER):
+        capture.add(piece)
+    kept = console_log(capture, capture.size, at=9.0, heard_from=0.5)
+    assert kept.heard_from == 0.5, "nothing was dropped behind that place"
+    assert console_log(capture, at=9.0).heard_from is None

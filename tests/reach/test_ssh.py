@@ -450,6 +450,37 @@ def test_another_service_is_no_ssh(machine: Machine, listening: Callable[[bytes]
     assert "no SSH" in refused(replace(machine, port=port), Unreachable, timeout=3)
 
 
+_DISCONNECT = b"\x01\0\0\0\x02\0\0\0\x0bToo many\xff\xff\xff\0\0\0\0"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"SSH-2.0-\xff\xfe\r\n",
+        b"\x00\x8e\xd0\n\xff\n",
+        b"SSH-2.0-x\r\n" + b"\xff" * 64,
+        b"SSH-2.0-x\r\n\0\0\0\x0c\x0a\x14" + bytes(50),
+        b"SSH-2.0-x\r\n\0\0\0\x24\x0b" + _DISCONNECT + bytes(11),
+    ],
+)
+def test_whatever_a_port_says_is_a_sentence(
+    machine: Machine, listening: Callable[[bytes], int], words: bytes
+) -> None:
+    """Text that is no UTF-8 fails in paramiko's own parsers, with any exception."""
+    said = refused(replace(machine, port=listening(words)), Unreachable, timeout=3)
+    assert "no SSH there" in said
+
+
+@pytest.mark.parametrize("host", ["..", "a" * 70 + ".example"])
+def test_a_name_that_is_none_is_unreachable(machine: Machine, host: str) -> None:
+    assert "idna" in refused(replace(machine, host=host), Unreachable)
+
+
+def test_an_argument_that_is_no_text_is_a_mistake(shell: SshShell) -> None:
+    with pytest.raises(TypeError):
+        shell.run(["echo", 1])  # type: ignore[list-item]
+
+
 def test_a_real_sshd(tmp_path: Path) -> None:
     if SSHD is None:
         pytest.skip("no sshd on this machine")
