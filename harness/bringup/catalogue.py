@@ -68,10 +68,15 @@ class Catalogue:
     def _acquire(self, lease: PoolLease) -> None:
         clock = self.pool.lab.clock
         deadline = clock.deadline(PATIENCE)
+        told = ""
         while True:
             try:
                 return lease.acquire(f"{self.pool.lab.run_id}-{self.pool.name}", clock)
-            except LeaseHeld:
+            except LeaseHeld as held:
                 if deadline.expired:
                     raise
+                if held.holder != told:
+                    told = held.holder
+                    waits = f"pool {self.pool.name} waits for the platform's golden catalogue"
+                    self.pool.note("lease", f"{waits}, which {told} has")
             self.pool.pause(TURN, "another run to be through with the catalogue")

@@ -1,7 +1,7 @@
 """Goldens that fail or go, tried on ones of this run's own: what becomes of pools that want them.
 
-The rows are R7 and its exemption in clone_path 3. A golden that was there before is never touched,
-and one that is somebody's source is not deleted.
+The rows are R7, its exemption, and the class of a pool that has cloned, in clone_path 3. A golden
+that was there before is never touched, and one that is somebody's source is not deleted.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from harness.bringup.open_catalogue import (
 )
 from harness.bringup.scratch_pools import Made, ScratchPools, Variant
 from harness.facts import catalogue as facts
-from harness.facts.applied import Allowed
-from harness.facts.catalogue import GoldenVolume
+from harness.facts.applied import Allowed, AppliedPool
+from harness.facts.catalogue import GoldenVolume, Outlived
 from harness.facts.clones import POOL, SUCCEEDED
 from harness.facts.fact import Unread
 from harness.facts.goldenname import GOLDENS
@@ -38,6 +38,7 @@ NO_IMAGE = "hil-no-such-image"
 CLONE_BUDGET = 900.0
 """Seconds for a worker's disk to be cloned; 43 s for two were measured (clone_path 6)."""
 CLONED_BEFORE = "a pool that has cloned before its golden went"
+CLASSLESS = "a pool that has cloned, its class left empty, where the default is another"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,9 @@ class GoldenTrials:
         finally:
             self.catalogue.withdraw(entry, name)
 
-    def outlived(self) -> Allowed | Unread:
-        """A pool with one worker that cloned from this run's golden, and then is without it.
+    def outlived(self) -> Outlived:
+        """A pool with one worker that cloned from this run's golden; then its class is taken out,
+        and put back, and then it is without its golden.
 
         The entry has to be out of the catalogue. The golden is deleted, the pool's release made to
         render anew; the pool is gone at the end with its disk. Raises TakeDownIncomplete.
@@ -73,11 +75,10 @@ class GoldenTrials:
         name = note.golden if note is not None else ""
         golden = self._golden(name)
         if golden is None or golden.phase != SUCCEEDED:
-            why = "no golden of this run's own came about"
-            return self.catalogue.unread(CLONED_BEFORE, why)
+            return self._untried("no golden of this run's own came about")
         scratch = ScratchPools(self.catalogue.pool)
         with scratch.standing([_with_a_worker(golden)]) as (made,):
-            seen = self._without_it(scratch, made, golden)
+            seen = self._on_its_own(scratch, made, golden)
         if not self._wait(
             lambda: not self._disks(made), f"disks of {made.name} to go", GONE_BUDGET
         ):
@@ -94,17 +95,44 @@ class GoldenTrials:
         (trial,) = self.catalogue.pool.refusals.driven([breach])
         return trial
 
+    def _on_its_own(self, scratch: ScratchPools, made: Made, golden: GoldenVolume) -> Outlived:
+        """The pool's disk is cloned; then what becomes of it without class, and without golden."""
+        if made.refused is not None:
+            return Outlived(made.refused, made.refused, made.refused)
+        if not self._wait(lambda: self._has_cloned(made), f"{made.name} to clone", CLONE_BUDGET):
+            return self._untried(f"no disk was cloned from {golden.name} in {CLONE_BUDGET:.0f} s")
+        before = self._applied(scratch, made)
+        classless = self._classless(scratch, made, golden)
+        return Outlived(before, classless, self._without_it(scratch, made, golden))
+
+    def _classless(
+        self, scratch: ScratchPools, made: Made, golden: GoldenVolume
+    ) -> Allowed | Unread:
+        """The pool's class taken out, looked at, and put back.
+
+        Its chart then finds what it would find had the default been moved away after the clone: no
+        class in the pool, another in the cluster, and the disk's own.
+        """
+        default, mine = self.catalogue.pool.refusals.default_class(), golden.storage_class
+        if not mine or default in ("", mine):
+            why = f"the default class is {default or 'not known'}, the disk's {mine or 'not told'}"
+            return self.catalogue.unread(CLASSLESS, f"{why}, and a cluster's default is not moved")
+        refused = scratch.edit(made, {"storageClass": ""})
+        if refused is not None:
+            return refused
+        scratch.await_generation(made)
+        seen = self._applied(scratch, made)
+        refused = scratch.edit(made, {"storageClass": mine})
+        if refused is not None:
+            return refused
+        scratch.await_generation(made)
+        return Allowed(CLASSLESS, "pvc", f"{GOLDENS}/{golden.name}", mine, seen)
+
     def _without_it(
         self, scratch: ScratchPools, made: Made, golden: GoldenVolume
     ) -> Allowed | Unread:
-        """The pool's disk is cloned, its golden taken away, its release made to render anew."""
-        if made.refused is not None:
-            return made.refused
-        name, pool = golden.name, self.catalogue.pool
-        if not self._wait(lambda: self._has_cloned(made), f"{made.name} to clone", CLONE_BUDGET):
-            why = f"no disk was cloned from {name} in {CLONE_BUDGET:.0f} s"
-            return self.catalogue.unread(CLONED_BEFORE, why)
-        kube = pool.lab.management
+        """The golden taken away, and the pool's release made to render anew."""
+        name, kube = golden.name, self.catalogue.pool.lab.management
         own = set(map(uid_of, self._disks(made)))
         volumes = kube.list(DATA_VOLUMES, "DataVolume")
         others = facts.users_of(name, [one for one in volumes if uid_of(one) not in own])
@@ -119,11 +147,19 @@ class GoldenTrials:
         if refused is not None:
             return refused
         scratch.await_generation(made)
-        applied = observe.applied_pool(
-            *scratch.place(made), release=scratch.verdict(made) or None, now=self.catalogue.now
-        )
+        applied = self._applied(scratch, made)
         address = f"{GOLDENS}/{name}"
         return Allowed(CLONED_BEFORE, "pvc", address, golden.storage_class, applied)
+
+    def _applied(self, scratch: ScratchPools, made: Made) -> AppliedPool | Unread:
+        return observe.applied_pool(
+            *scratch.place(made), release=scratch.verdict(made) or None, now=self.catalogue.now
+        )
+
+    def _untried(self, why: str) -> Outlived:
+        unread = self.catalogue.unread
+        lost = unread(CLASSLESS, why)
+        return Outlived(lost, lost, unread(CLONED_BEFORE, why))
 
     # -- what is there
 

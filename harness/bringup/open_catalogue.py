@@ -37,6 +37,7 @@ from harness.reach.lease import PoolLease
 from harness.reach.watch import Feed
 
 if TYPE_CHECKING:
+    from harness.bringup.class_trials import ClassTrials
     from harness.bringup.golden_trials import GoldenTrials
     from harness.bringup.pool import HeldPool
 
@@ -71,6 +72,13 @@ class OpenCatalogue:
         from harness.bringup.golden_trials import GoldenTrials
 
         return GoldenTrials(self)
+
+    @property
+    def classes(self) -> ClassTrials:
+        """Trials of classes that are left empty."""
+        from harness.bringup.class_trials import ClassTrials
+
+        return ClassTrials(self)
 
     # -- trials
 
@@ -161,7 +169,7 @@ class OpenCatalogue:
         """
         try:
             self.lease.renew(self.pool.lab.clock)  # another run's entry is not ours to take out
-            left = self._undone()
+            left = [*self.classes.clear(), *self._undone()]
         except (LabError, NotRestored) as failed:
             left = [str(failed)]
         if left:

@@ -94,7 +94,7 @@ class Refusals:
     def golden(self) -> list[Trial]:
         """R5, R8 and R9 against the pool's golden as it is; R6 and R7 are told as not tried."""
         found, default = self.golden_of_pool(), self.default_class()
-        return self.driven(golden_breaches(self.pool, found, default, self._classes()))
+        return self.driven(golden_breaches(self.pool, found, default, self.classes()))
 
     def allowed(self) -> tuple[list[Allowed], list[Unread]]:
         """Requests that must be rendered, and those that cannot be tried here, each with why."""
@@ -192,7 +192,8 @@ class Refusals:
         """What an empty StorageClass stands for on the management cluster, "" if nobody knows."""
         return default_class(self.pool.lab.management.list(*observe.STORAGE_CLASS))
 
-    def _classes(self) -> list[str]:
+    def classes(self) -> list[str]:
+        """The management cluster's StorageClasses, by name."""
         return sorted(map(name_of, self.pool.lab.management.list(*observe.STORAGE_CLASS)))
 
     def _parent(self) -> str:

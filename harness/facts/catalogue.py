@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.facts.applied import Allowed
+from harness.facts.applied import Allowed, AppliedPool
 from harness.facts.fact import Fact, Unread
 from harness.facts.goldenname import GOLDENS, name_of_golden
 from harness.facts.objects import (
@@ -25,6 +25,7 @@ from harness.facts.objects import (
     uid_of,
 )
 from harness.facts.poolstate import digest
+from harness.facts.refusals import RefusalTrial
 
 IMAGE_FILE = "openstack-amd64.raw.xz"
 STORAGE, STORAGE_CLASS = "6Gi", "replicated"
@@ -134,6 +135,25 @@ class Dropped:
     release_before: CatalogueRelease | Unread
     after: GoldenVolume | Unread
     release_after: CatalogueRelease | Unread
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What empty classes were taken for: ``rendered`` are pools that had to be rendered, with the
+    class that is due, ``refused`` one whose two sides come to different classes (R8)."""
+
+    rendered: tuple[Allowed | Unread, ...]
+    refused: RefusalTrial | Unread
+
+
+@dataclass(frozen=True, slots=True)
+class Outlived:
+    """A pool with one worker that has cloned: as it was then (``before``), with its class taken out
+    where the cluster's default is another (``classless``), and without its golden (``without``)."""
+
+    before: AppliedPool | Unread
+    classless: Allowed | Unread
+    without: Allowed | Unread
 
 
 def catalogue_release(release: Any, *, at: float, cluster: str) -> CatalogueRelease:

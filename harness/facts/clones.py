@@ -133,7 +133,8 @@ class DiskHistory(Fact):
     ``phases`` in their order, each with its time; ``conditions`` as they became, in order;
     ``restarts`` are (time, count) as the importer's or the cloner's restartCount rose;
     ``doubt`` is why some of it may have been missed, "" for a history that is whole: from the
-    disk's creation to the look. ``events`` are those about the disk and its claim.
+    disk's creation until it Succeeded, or to the look. ``events`` are those about the disk and
+    its claim.
     """
 
     disk: str
@@ -213,14 +214,15 @@ def disk_history(
     """
     sights = volumes.of(uid)
     name = name_of(sights[-1].obj) if sights else ""
+    phases = tuple(_spans(sights, at))
     return DiskHistory(
         origin=Origin(at, f"{cluster} DataVolume {name}, every revision", _lines(sights)),
         disk=name,
-        phases=tuple(_spans(sights, at)),
+        phases=phases,
         conditions=tuple(_conditions(sights)),
         restarts=tuple(_restarts(sights)),
         events=told_of(events, {uid, *claims}, {name}),
-        doubt=_doubt(volumes, sights, at),
+        doubt=_doubt(volumes, sights, phases, at),
     )
 
 
@@ -299,8 +301,12 @@ def unseen_birth(sights: Sequence[Sight]) -> str:
     return ""
 
 
-def _doubt(volumes: Seen, sights: tuple[Sight, ...], at: float) -> str:
-    return unseen_birth(sights) or volumes.doubt(sights[0].at, at)
+def _doubt(
+    volumes: Seen, sights: tuple[Sight, ...], phases: tuple[PhaseSpan, ...], at: float
+) -> str:
+    """Up to the end of its path: no phase comes after Succeeded that a gap could hide."""
+    over = phases and phases[-1].phase == SUCCEEDED
+    return unseen_birth(sights) or volumes.doubt(sights[0].at, phases[-1].since if over else at)
 
 
 def _lines(sights: Iterable[Sight]) -> str:

@@ -57,7 +57,8 @@ class HostCards:
 @dataclass(frozen=True, slots=True)
 class Remains(Fact):
     """One look. ``things`` are of the pool alone; ``volumes`` are the DRBD resources of everybody,
-    by name; ``unread`` says what could not be looked at, and why.
+    by name; ``unread`` says what could not be looked at, and why; ``beside`` names who held other
+    pools of the lab between an earlier look and this one, or says that nobody can tell.
     """
 
     things: tuple[Thing, ...]
@@ -65,6 +66,7 @@ class Remains(Fact):
     spaces: tuple[Space, ...] = ()
     cards: tuple[HostCards, ...] = ()
     unread: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 def replicas_as_things(found: Iterable[LinstorReplica], own: Iterable[str]) -> list[Thing]:
@@ -114,10 +116,10 @@ def _cards_kept(before: Remains, after: Remains) -> list[str]:
 
 
 def _space_kept(before: Remains, after: Remains) -> list[str]:
-    """Space that was not given back. Where others made or lost volumes meanwhile, or a node does
-    not say, the sum says nothing.
+    """Space that was not given back. Where others made, lost or filled volumes meanwhile, or a node
+    does not say, the sum says nothing.
     """
-    if set(before.volumes) != set(after.volumes):
+    if after.beside or set(before.volumes) != set(after.volumes):
         return []
     now = {(one.node, one.pool): one.free for one in after.spaces}
     kept = []

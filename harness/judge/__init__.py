@@ -12,6 +12,7 @@ from harness.judge.catalogue import (
     catalogue_refused,
     golden_lost,
 )
+from harness.judge.classes import class_resolved
 from harness.judge.clone_phases import disk_phases
 from harness.judge.clones import csi_clone
 from harness.judge.cycles import apid_serves, image_fits
@@ -68,6 +69,7 @@ __all__ = [
     "catalogue_refused",
     "cdi_injection",
     "cdi_spec",
+    "class_resolved",
     "clone_rbac",
     "csi_clone",
     "cuda_runs",

@@ -106,6 +106,8 @@ def _ending(found: Proofs, history: DiskHistory | Unread) -> bool:
         return False
     foreign = [one for one in history.phases if one.phase in _OTHER_PATHS]
     found.broken += [f"the phase {one.phase} is {_OTHER_PATHS[one.phase]}" for one in foreign]
+    if history.doubt:
+        found.open.append(f"a phase of another path may have been missed: {history.doubt}")
     if history.phase != SUCCEEDED:
         _waiting(found, history)
         return False

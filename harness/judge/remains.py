@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.facts.fact import Unread
 from harness.facts.remains import Remains, left_over
 from harness.judge.verdict import Outcome, Verdict
+from harness.judge.wording import named
 
 CLAIM = "nothing-left"
 _SHOWN = 12
@@ -43,6 +44,8 @@ def _well(before: Remains, after: Remains, *, kept: bool) -> str:
     if after.spaces:
         others = set(before.volumes) != set(after.volumes)
         space = "not compared, others' volumes came or went" if others else "as it was"
+        if after.beside:
+            space = f"not compared, it was {named(after.beside)}'s too"
         parts.append(f"the free space of {len(after.spaces)} storage pools is {space}")
     if after.cards:
         free = sum(one.free for one in after.cards)

@@ -22,6 +22,7 @@ from harness.bringup.connect import (
     Reachable,
     connect,
     reachable,
+    refuse_containers,
 )
 from harness.clock import Moment
 from harness.inventory.loading import load
@@ -242,3 +243,30 @@ def test_a_clock_that_nobody_answers() -> None:
         port = taken.getsockname()[1]
     with pytest.raises(Unreachable, match=r"Connection refused.*hil twin state"):
         LabTime(f"http://127.0.0.1:{port}").settle()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({}, ""),
+        ({"kernelVersion": "6.8.0-1021-azure"}, "kernel 6.8.0-1021-azure"),
+        ({"kernelVersion": "6.8.0-1021-azure", "osImage": "Ubuntu 24.04.1 LTS"}, ""),
+        ({"providerID": "kind://docker/kind/n1"}, "kind://docker/kind/n1"),
+    ],
+)
+def test_containers_are_not_taken_for_machines(
+    lab: ConnectedLab, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], says: str
+) -> None:
+    nodes = lab.management.list("v1", "Node")
+    for node in nodes[-1:]:
+        node["status"]["nodeInfo"] |= change
+        node["spec"] = {**(node.get("spec") or {}), **change}
+    monkeypatch.setattr(lab.management, "list", lambda *_: nodes)
+    cluster = lab.inventory.model_copy(update={"kind": "cluster"})
+    if says:
+        with pytest.raises(LabError, match=f"{says}.*: write `nodes: containers`"):
+            refuse_containers(cluster, lab.management)
+    else:
+        refuse_containers(cluster, lab.management)
+    told = cluster.model_copy(update={"nodes": "containers"})
+    refuse_containers(told, lab.management)

@@ -34,7 +34,8 @@ def test_a_golden_that_fails_and_one_that_goes(cloned_pool: HeldPool) -> None:
         failing = opened.goldens.failing()
         opened.imported()
         opened.dropped()
-        outlived = opened.goldens.outlived()
+        seen = opened.goldens.outlived()
+        outlived = seen.without
         verdict = judge.golden_lost(failing, outlived, "x")
         assert verdict.outcome == "holds", verdict.because
         assert isinstance(failing, RefusalTrial)
@@ -42,13 +43,23 @@ def test_a_golden_that_fails_and_one_that_goes(cloned_pool: HeldPool) -> None:
         assert isinstance(outlived, Allowed)
         assert isinstance(outlived.seen, AppliedPool)
         assert outlived.seen.asked.maximum == "2"  # the edit that made it render anew is in
+        assert isinstance(seen.classless, Allowed)
+        assert isinstance(seen.classless.seen, AppliedPool)
+        assert seen.classless.seen.asked.storage_class == ""
+        assert seen.classless.seen.rendered is not None
+        assert seen.classless.seen.rendered.storage_class == "replicated"  # the default is local
+        resolved = opened.classes.resolved()
+        verdict = judge.class_resolved(resolved, seen, "x")
+        assert verdict.outcome == "holds", verdict.because
+        assert "(replicated), no class on either side" in verdict.because
+        assert "(local)" in verdict.because
     assert state(cloned_pool) == before
 
 
 def test_without_a_golden_of_its_own_nothing_is_taken_from_a_pool(cloned_pool: HeldPool) -> None:
     before = state(cloned_pool)
     with Catalogue(cloned_pool).opened() as opened:
-        told = opened.goldens.outlived()
+        told = opened.goldens.outlived().without
         assert isinstance(told, Unread)
         assert "no golden of this run's own" in told.reason
     assert state(cloned_pool) == before
@@ -90,7 +101,7 @@ def test_a_golden_that_somebody_else_names_by_then_stays(
     with Catalogue(cloned_pool).opened() as opened:
         opened.imported()
         opened.dropped()
-        told = opened.goldens.outlived()
+        told = opened.goldens.outlived().without
         kube.delete(*GOLDENS[:2], "tenant-hil", "somebodys")
     assert isinstance(told, Unread)
     assert "tenant-hil/somebodys" in told.reason

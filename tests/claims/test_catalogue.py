@@ -72,6 +72,7 @@ CATALOGUE = {
     "catalogue-refused",
     "catalogue-kept",
     "golden-lost",
+    "class-resolved",
     "disk-failover",
     "addons-up",
 }

@@ -218,16 +218,19 @@ def test_a_history_from_a_list_does_not_know_its_beginning() -> None:
     assert unseen_birth(WHOLE) == ""
 
 
-def test_a_gap_is_a_doubt_and_one_before_it_is_none() -> None:
-    def doubt(since: float, until: float) -> str:
+def test_a_gap_is_a_doubt_and_one_before_or_after_its_path_is_none() -> None:
+    def doubt(since: float, until: float, *, upto: int | None = None) -> str:
         gap = Missed(EPOCH + since, EPOCH + until, "410 Gone")
-        volumes = seen(*WHOLE, missed=[gap])
+        volumes = seen(*WHOLE[:upto], missed=[gap])
         told = disk_history(DISK_UID, volumes, NO_EVENTS, at=EPOCH + 100, cluster="m")
         return told.doubt
 
     assert "410 Gone" in doubt(20, 30)
-    assert "410 Gone" in doubt(60, 70)
+    assert "410 Gone" in doubt(45, 70)
+    assert "410 Gone" in doubt(50, 70)
+    assert "410 Gone" in doubt(60, 70, upto=-1)
     assert doubt(-4, -1) == ""
+    assert doubt(60, 70) == ""  # it had Succeeded, and no phase comes after that
 
 
 def test_names() -> None:

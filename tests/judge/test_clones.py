@@ -140,6 +140,10 @@ def test_one_proof_that_is_contradicted_breaks_it(change: dict[str, Any], said: 
         ({"claim": replace(CLAIM, clone_type="")}, "has no cloneType: nothing tells how"),
         ({"history": went(*CSI, said=None)}, "it Succeeded, and no condition Running says how"),
         (
+            {"history": went("CloneScheduled", "Succeeded", doubt="a gap of 9 s: 410 Gone")},
+            "a phase of another path may have been missed: a gap of 9 s: 410 Gone",
+        ),
+        (
             {"pods": replace(PODS, doubts=("Pod in cozy-public has a gap",))},
             "whether a pod copied it is not known: Pod in cozy-public has a gap",
         ),

@@ -112,7 +112,7 @@ class ApiServer:
         self._stuck.release()
         self._server.pre_shutdown()
         await self._server.shutdown(1.0)
-        await self._listener.wait_closed()
+        # not the listener's wait_closed: since Python 3.12 it waits for clients' goodbyes, too
         self._listener = None
         self._watches.close()
         self._access.close()

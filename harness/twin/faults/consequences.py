@@ -95,6 +95,7 @@ NOT_ASKED_FOR = (
             "catalogue-kept",
             "catalogue-refused",
             "clone-rbac",
+            "class-resolved",
             "golden-lost",
             "golden-refused",
             "kernel-modules-refused",

@@ -75,7 +75,7 @@ FAULTS = (
         "KubeVirt's own default",
         wrong_diagnosis="the golden is broken",
         breaks=frozenset({"disk-shape", "disk-source", "storage-ok"}),
-        blinds=frozenset({"disk-failover", "linstor-agrees", "no-roll"}),
+        blinds=frozenset({"class-resolved", "disk-failover", "linstor-agrees", "no-roll"}),
         where=CLONED,
         edit=both(
             _two_defaults,

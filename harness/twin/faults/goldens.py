@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from harness.twin.world.world import World
 
 CLONED = ("cloned",)
-BLOCKED = frozenset({"catalogue-kept", "catalogue-refused", "golden-lost"})
+BLOCKED = frozenset({"catalogue-kept", "catalogue-refused", "class-resolved", "golden-lost"})
 """Unknown where the catalogue's release waits for a golden in vain."""
 STUCK = NO_HOST | UNFILLED | BLOCKED | {"golden-refused", "os-image-allowed", "os-image-rolls"}
 """Unknown where the golden is there and is not imported: no pool of it is rendered then (R7)."""
@@ -189,7 +189,7 @@ FAULTS = (
         seen="everything works until an entry is dropped: then its golden goes with it",
         wrong_diagnosis="somebody deleted it",
         breaks=frozenset({"golden-ready", "catalogue-import", "catalogue-kept"}),
-        blinds=frozenset({"golden-lost"}),
+        blinds=frozenset({"class-resolved", "golden-lost"}),
         where=CLONED,
         edit=both(_drop_policy, catalogue_chart(keeps=False)),
         source="S-OSI",

@@ -11,6 +11,7 @@ from harness.twin.faults.requests import catalogue_chart, disk_rules
 CLONED = ("cloned",)
 OF_IMAGES = frozenset({"os-image-refused"})
 OF_GOLDENS = frozenset({"golden-refused"})
+OF_CLASSES = OF_GOLDENS | {"class-resolved"}
 OF_CATALOGUE = frozenset({"catalogue-refused"})
 
 
@@ -124,7 +125,7 @@ FAULTS = (
         sentence="The chart renders a pool of another class than its golden's.",
         seen="the release is Ready; CDI copies or clones, as the two classes' provisioners are",
         wrong_diagnosis="the clone worked",
-        breaks=OF_GOLDENS,
+        breaks=OF_CLASSES,
         where=CLONED,
         edit=lacks("R8"),
         source="S-OSI",
@@ -156,7 +157,7 @@ FAULTS = (
         sentence="The chart refuses what the golden cannot give as invalid values.",
         seen="InstallFailed, invalid values; neither the golden nor its package is named",
         wrong_diagnosis="RBAC: the chart may not see the golden",
-        breaks=OF_GOLDENS,
+        breaks=OF_CLASSES,
         where=CLONED,
         edit=wordless("R5", "R8", "R9"),
         source="S-OSI (inferred)",
@@ -176,7 +177,7 @@ FAULTS = (
         sentence="The chart refuses a pool whose golden is still being imported.",
         seen="UpgradeFailed, is not ready (phase ImportInProgress); minutes later it would pass",
         wrong_diagnosis="the import is broken",
-        breaks=frozenset({"catalogue-import"}),
+        breaks=frozenset({"catalogue-import", "class-resolved"}),
         where=CLONED,
         edit=disk_rules(waits_for_import=False),
         source="S-OSI (inferred)",
@@ -201,6 +202,30 @@ FAULTS = (
         breaks=frozenset({"golden-lost"}),
         where=CLONED,
         edit=disk_rules(clones_exempt=False),
+        source="S-OSI (inferred)",
+    ),
+    Fault(
+        id="cloned-class-forgotten",
+        sentence="The chart takes the cluster's default class for a pool without one that has "
+        "cloned already.",
+        seen="the default is moved, and every pool without a class is refused: storageClass local "
+        "differs from golden image; their workers run on",
+        wrong_diagnosis="the pools' class was changed",
+        breaks=frozenset({"class-resolved"}),
+        where=CLONED,
+        edit=disk_rules(own_class=False),
+        source="S-OSI (inferred)",
+    ),
+    Fault(
+        id="golden-class-by-default",
+        sentence="The chart takes the cluster's default class for a golden without one, whatever "
+        "its claim has.",
+        seen="a pool of the class that the golden lies on is refused, and one of the default is "
+        "rendered, and then not cloned but copied",
+        wrong_diagnosis="the golden is broken",
+        breaks=frozenset({"class-resolved"}),
+        where=CLONED,
+        edit=disk_rules(golden_claim=False),
         source="S-OSI (inferred)",
     ),
     Fault(

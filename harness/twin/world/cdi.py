@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from harness.twin.apiserver.errors import ApiError
 from harness.twin.world import cdi_planner as planner
 from harness.twin.world import cdi_shapes as shapes
+from harness.twin.world.cdi_adopt import adopt, may_adopt
 from harness.twin.world.cdi_authorize import Authorization
 from harness.twin.world.cdi_clone import ClonePopulator
 from harness.twin.world.cdi_http import HttpImports, exceeds_quota, image_of
@@ -158,6 +159,10 @@ class DataVolumes:
             return
         if terminating(volume) or self._is_over(volume):
             self._let_go(volume)
+            return
+        claim = self._cluster.find("v1", CLAIM, namespace, name)
+        if claim is not None and may_adopt(volume, claim):
+            adopt(self._cluster, self._status, volume, claim)
             return
         source = deep(volume, "spec", "source") or {}
         if not deep(source, "http", "url") and not source.get("pvc"):

@@ -70,6 +70,8 @@ class DiskRules:
     Each False of the second block is a revision that lacks another rule:
     ``class_written``: the class that R8 compared is the one that a cloned disk gets; without it an
     empty class stays empty there too.
+    ``own_class``: a pool without a class that has cloned has that of its own claim;
+    ``golden_claim``: a golden without one has that of its claim. Without them: the cluster's.
     ``exact_pool``: a pool knows its own disks by the whole annotation; without it by its beginning.
     ``waits_for_import``: a golden in mid-import renders. ``clones_exempt``: a pool that has cloned
     before is not asked for its golden any more. ``importer_guard``: R7.
@@ -85,6 +87,8 @@ class DiskRules:
     lacks: frozenset[str] = frozenset()
     wordless: frozenset[str] = frozenset()
     class_written: bool = True
+    own_class: bool = True
+    golden_claim: bool = True
     exact_pool: bool = True
     waits_for_import: bool = True
     clones_exempt: bool = True

@@ -48,7 +48,7 @@ def of_pool(asked: str, cloned: list[Obj], release: Release, rules: DiskRules) -
     """The class of a pool's disks; ``cloned`` are its disks that have come from the golden."""
     if asked:
         return Class(asked)
-    for volume in cloned:
+    for volume in cloned if rules.own_class else ():
         claim = claim_of(volume, release)
         name = deep(claim, "spec", "storageClassName")
         if name and deep(claim, "status", "phase") == "Bound":
@@ -58,7 +58,9 @@ def of_pool(asked: str, cloned: list[Obj], release: Release, rules: DiskRules) -
 
 def of_golden(golden: Obj, claim: Obj, release: Release, rules: DiskRules) -> Class:
     """The class of a golden, of which DataVolume or claim may be empty (not there)."""
-    declared = _declared(golden, "storageClassName") or deep(claim, "spec", "storageClassName")
+    declared = _declared(golden, "storageClassName")
+    if not declared and rules.golden_claim:
+        declared = deep(claim, "spec", "storageClassName")
     return Class(str(declared)) if declared else cluster_default(release, rules)
 
 

@@ -326,6 +326,25 @@ def test_both_sides_empty_are_the_same(shelf: Shelf) -> None:
     assert "default class: the golden image has 'local'" in text
 
 
+def test_a_golden_without_a_class_has_its_claims_and_not_the_default(shelf: Shelf) -> None:
+    golden(shelf, klass="")
+    claim(shelf, GOLDEN, "cozy-public", "replicated")
+    make_default(shelf, "local")
+    assert class_of(shelf, storageClass="replicated") == "replicated"
+    assert "storageClass local differs" in refusal(shelf, storageClass="")
+    forgetful = without("golden_claim")
+    assert class_of(shelf, forgetful, storageClass="") == "local"
+    assert "whose class is local" in refusal(shelf, forgetful, storageClass="replicated")
+
+
+def test_of_a_pool_that_has_cloned_its_own_claim_is_asked(shelf: Shelf) -> None:
+    golden(shelf)
+    worker_disk(shelf)
+    make_default(shelf, "local")
+    assert class_of(shelf, storageClass="") == "replicated"
+    assert "storageClass local differs" in refusal(shelf, without("own_class"), storageClass="")
+
+
 def test_no_default_class_at_all_leaves_the_class_out(shelf: Shelf) -> None:
     golden(shelf, klass="")
     assert class_of(shelf, storageClass="") is None
