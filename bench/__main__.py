@@ -19,6 +19,7 @@ COMMANDS = (
     "bench.waits",
     "bench.clones",
     "bench.reports",
+    "bench.live",
     "bench.night",
 )
 

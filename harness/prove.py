@@ -340,7 +340,7 @@ def objections_to(
             found.append(f"without any fault {_name(cell)} is {standing}")
     for fault in faults:
         trial = trials[fault.id]
-        if not trial.failure:
+        if not trial.failure and not free.failure:  # else there is nothing to compare with
             found += _deviations(fault, trial, set(filter(trial.extent.asks, free.outcomes)))
     if whole:
         broken = {claim for trial in trials.values() for claim, _ in trial.cells(Standing.BROKEN)}

@@ -197,6 +197,14 @@ def test_a_trial_that_failed_says_why_and_no_more() -> None:
     assert objections_to([fault("f")], trials, whole=False) == ["f: the run ended with 3: no twin"]
 
 
+def test_without_a_run_that_has_no_fault_nothing_is_compared() -> None:
+    free = Trial(NOTHING, FREE, "the run ended with 3: no twin")
+    tried = Trial("f", {**FREE, JOINS: BROKEN, LIVE: BROKEN})
+    assert objections_to([fault("f")], {NOTHING: free, "f": tried}, whole=False) == [
+        "no fault: the run ended with 3: no twin"
+    ]
+
+
 TRIED = {
     "told": ["faults", "absent-annotation-misread"],
     "mistaken": ["run", "--lab", "/nowhere.yaml"],

@@ -85,3 +85,24 @@ def test_its_tests_pass(project: Path) -> None:
     done = subprocess.run(argv, cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "8 passed" in done.stdout
+
+
+def test_the_last_step_names_what_the_projects_own_tests_ask_for(project: Path) -> None:
+    text = PAGE.read_text()
+    for name in re.findall(r"^- in `([\w/.]+)`", text, re.M):
+        assert (ROOT / name).is_file(), name
+    [feature, story] = re.findall(r"in the list `\"(\w+)\"`, and at the end\n  `(.+)`", text)[0]
+    parts = project / "harness/claims/parts.toml"
+    told = parts.read_text().replace(f'"{feature}" = [', f'"{feature}" = ["host-name", ', 1)
+    parts.write_text(f"{told}{story}\n")
+    asked = (
+        "from harness.claims import load",
+        "from harness.claims.parts import declared_claims, declared_scenarios",
+        "from harness.twin.faults.catalogue import FAULTS",
+        "assert declared_claims() == set(load())",
+        "assert 'test_kernel_has_the_nodes_name' in declared_scenarios()",
+        "assert FAULTS['host-name-lost'].source",
+    )
+    argv = [sys.executable, "-c", "\n".join(asked)]
+    done = subprocess.run(argv, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
