@@ -30,7 +30,9 @@ _OPTIONS = f"property.{DRIVER}/DrbdOptions"
 QUORUM = f"{_OPTIONS}/auto-quorum"
 NO_DATA = f"{_OPTIONS}/Resource/on-no-data-accessible"
 PLACES = f"{DRIVER}/autoPlace"
-_SETTLED = 5.0  # seconds after a Node is Ready
+_SETTLED = 45.0
+"""Seconds after a Node is Ready: the Machine of one that is cut off is replaced within minutes, and
+whoever looks at its storage has to come before that."""
 LATER_TRIALS = frozenset({"drbd-disk-loss", "drbd-io-policy", "drbd-quorum", "drbd-verify"})
 """Unknown where the trial of the link, or of a split, leaves a volume that is not in sync."""
 
