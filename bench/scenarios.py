@@ -37,7 +37,7 @@ class Meter:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
         """One scenario, its fixtures made."""
-        lab = item.funcargs["pool"].lab  # type: ignore[attr-defined]
+        lab = item.funcargs["pool"].lab  # type: ignore[attr-defined]  # a scenario is a function
         clients = (lab.management, lab.tenant)
         before, began = sum(len(one.calls) for one in clients), CLOCK.monotonic()
         try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from harness.bringup.breaches import Breach
 from harness.bringup.errors import TakeDownIncomplete
-from harness.bringup.ownership import MANAGED
+from harness.bringup.ownership import MANAGED, selector
 from harness.bringup.scratch_pools import ScratchPools, Variant
 from harness.facts.applied import Allowed
 from harness.facts.catalogue import Resolved, users_of
@@ -22,7 +22,6 @@ from harness.facts.fact import Unread
 from harness.facts.goldenname import GOLDENS, name_of_golden
 from harness.facts.goldens import SCHEMATIC, VERSION
 from harness.facts.objects import name_of, uid_of
-from harness.observe import refusals as observe
 from harness.observe.pool import DATA_VOLUMES
 from harness.reach.errors import ApiRefused
 from harness.reach.history import Obj
@@ -100,15 +99,7 @@ class ClassTrials:
         variants = [self._variant(_OTHER, other), self._variant(_DEFAULT, "")]
         with scratch.standing(variants) as made:
             scratch.await_rendered(made)
-            seen = [
-                one.refused
-                or observe.applied_pool(
-                    *scratch.place(one),
-                    release=scratch.verdict(one) or None,
-                    now=self.catalogue.now,
-                )
-                for one in made
-            ]
+            seen = [scratch.applied(one) for one in made]
         named = Allowed(NAMED, "pvc", f"{GOLDENS}/{kept}", other, seen[0])
         both = Allowed(BOTH, "pvc", f"{GOLDENS}/{same}", default, seen[1])
         breach = Breach(OTHERWISE, self._variant(_OTHER, ""), (default, other))
@@ -138,8 +129,8 @@ class ClassTrials:
     # -- what is there
 
     def _left(self, api: str, kind: str) -> list[Obj]:
-        labels = ",".join(f"{key}={value}" for key, value in _LABELS.items())
-        return self.catalogue.pool.lab.management.list(api, kind, GOLDENS, labels=labels)
+        kube = self.catalogue.pool.lab.management
+        return kube.list(api, kind, GOLDENS, labels=selector(_LABELS))
 
     def _is_clear(self) -> bool:
         return not any(self._left(api, kind) for api, kind in _KINDS)

@@ -10,20 +10,13 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import urllib3
-
 from harness.bringup.seat import Seat
 from harness.clock import Clock, ClockStuck, Moment, VirtualClock, WallClock
 from harness.httptime import HttpTimeSource
 from harness.inventory.models import Lab
 from harness.inventory.naming import cluster_name
 from harness.inventory.secrets import SecretUnavailableError
-from harness.reach.access import (
-    client_from_files,
-    client_from_text,
-    client_in_cluster,
-    transport_error,
-)
+from harness.reach.access import client_from_files, client_from_text, client_in_cluster
 from harness.reach.courtesy import courtesy_to
 from harness.reach.errors import ApiRefused, KubeconfigMissing, LabError, Unreachable
 from harness.reach.kube import Kube
@@ -222,16 +215,10 @@ def _refuse_a_twin(lab: ConnectedLab) -> None:
         return
     kube = lab.management
     try:
-        answer = kube.stream("/version", {}, read_timeout=kube.timeouts.read, verb="get")
+        told = kube.request("get", "GET", "/version")
     except ApiRefused:
         return  # a twin refuses it to nobody
-    try:
-        body = answer.read(65536)
-    except (urllib3.exceptions.HTTPError, OSError) as error:
-        raise transport_error(error, f"ask {kube.url} what it is") from error
-    finally:
-        answer.close()
-    if TWIN_PLATFORM in body:
+    if TWIN_PLATFORM in told:
         raise LabError(
             f"take lab {lab.inventory.name} for a cluster of real machines",
             f"a simulated one at {kube.url}",

@@ -20,7 +20,7 @@ from harness.bringup.open_catalogue import (
 )
 from harness.bringup.scratch_pools import Made, ScratchPools, Variant
 from harness.facts import catalogue as facts
-from harness.facts.applied import Allowed, AppliedPool
+from harness.facts.applied import Allowed
 from harness.facts.catalogue import GoldenVolume, Outlived
 from harness.facts.clones import POOL, SUCCEEDED
 from harness.facts.fact import Unread
@@ -29,7 +29,6 @@ from harness.facts.goldens import SCHEMATIC, VERSION
 from harness.facts.objects import name_of, text_at, uid_of
 from harness.facts.refusals import RefusalTrial
 from harness.inventory.naming import deployment_name
-from harness.observe import refusals as observe
 from harness.observe.pool import DATA_VOLUMES
 from harness.reach.history import Obj
 
@@ -101,7 +100,7 @@ class GoldenTrials:
             return Outlived(made.refused, made.refused, made.refused)
         if not self._wait(lambda: self._has_cloned(made), f"{made.name} to clone", CLONE_BUDGET):
             return self._untried(f"no disk was cloned from {golden.name} in {CLONE_BUDGET:.0f} s")
-        before = self._applied(scratch, made)
+        before = scratch.applied(made)
         classless = self._classless(scratch, made, golden)
         return Outlived(before, classless, self._without_it(scratch, made, golden))
 
@@ -121,7 +120,7 @@ class GoldenTrials:
         if refused is not None:
             return refused
         scratch.await_generation(made)
-        seen = self._applied(scratch, made)
+        seen = scratch.applied(made)
         refused = scratch.edit(made, {"storageClass": mine})
         if refused is not None:
             return refused
@@ -147,14 +146,9 @@ class GoldenTrials:
         if refused is not None:
             return refused
         scratch.await_generation(made)
-        applied = self._applied(scratch, made)
+        applied = scratch.applied(made)
         address = f"{GOLDENS}/{name}"
         return Allowed(CLONED_BEFORE, "pvc", address, golden.storage_class, applied)
-
-    def _applied(self, scratch: ScratchPools, made: Made) -> AppliedPool | Unread:
-        return observe.applied_pool(
-            *scratch.place(made), release=scratch.verdict(made) or None, now=self.catalogue.now
-        )
 
     def _untried(self, why: str) -> Outlived:
         unread = self.catalogue.unread

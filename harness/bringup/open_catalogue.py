@@ -28,7 +28,6 @@ from harness.facts.goldenname import GOLDENS, PREFIX
 from harness.facts.objects import condition, listed, name_of, text_at, uid_of
 from harness.facts.refusals import RefusalTrial, refusal_trial, refused_by_api, standing
 from harness.facts.trials import as_json
-from harness.observe import refusals as observe
 from harness.observe.pool import DATA_VOLUMES, HELM, INFRASTRUCTURE
 from harness.observe.trials import events_of
 from harness.reach.errors import ApiRefused, LabError
@@ -318,9 +317,7 @@ class OpenCatalogue:
         with scratch.standing([Variant(merge, drop=("osImage",))]) as (made,):
             scratch.await_rendered([made])
             phase = text_at(self.volumes.object(entry.golden), "status", "phase")
-            seen = made.refused or observe.applied_pool(
-                *scratch.place(made), release=scratch.verdict(made) or None, now=self.now
-            )
+            seen = scratch.applied(made)
         if phase == "Succeeded":
             return self.unread(what, "the import was over before a pool could ask")
         return Allowed(what, "pvc", f"{GOLDENS}/{entry.golden}", entry.storage_class, seen)

@@ -108,7 +108,7 @@ class Refusals:
 
     def applied(self) -> AppliedPool | Unread:
         """The held pool's own object beside what is rendered for it."""
-        return self._applied(Made(self.pool.name))
+        return self._scratch.applied(Made(self.pool.name))
 
     def hazard(self) -> Hazard:
         """An unrelated edit while a release fails, from a valid pool to a mended one."""
@@ -118,16 +118,16 @@ class Refusals:
         new = GROWN if old != GROWN else "31Gi"
         with self._scratch.standing([Variant(drop=("osImage",))]) as (made,):
             self._scratch.await_rendered([made])
-            valid = self._applied(made)
+            valid = self._scratch.applied(made)
             before = self._objects(made)
             breach = Breach("R3", Variant({"talos": {"version": minor}}), (minor,))
             refused = self._edited(made, breach, before)
             later = Breach("R3", Variant({"diskSize": new}), (minor,))
             edited = self._edited(made, later, before)
-            shown = self._applied(made)
+            shown = self._scratch.applied(made)
             self._edited(made, Breach("", Variant({"talos": {"version": mended}}), ()), before)
             self._scratch.await_rendered([made])
-            return Hazard(valid, refused, edited, shown, self._applied(made), old, new)
+            return Hazard(valid, refused, edited, shown, self._scratch.applied(made), old, new)
 
     def adoption(self) -> Adoption:
         """A scratch pool that adopts osImage.builtin, and what became of the pools around it."""
@@ -147,12 +147,12 @@ class Refusals:
                     now=self._now,
                 )
 
-            before, seen = self._applied(made), around()
+            before, seen = self._scratch.applied(made), around()
             change = {"osImage": {"builtin": image}}
             self._edited(made, Breach("", Variant(change), ()), {})
             self._scratch.await_rendered([made])
             self.pool.pause(SETTLE, f"pools beside {made.name} to settle after it")
-            return Adoption(before, self._applied(made), seen, around(), held)
+            return Adoption(before, self._scratch.applied(made), seen, around(), held)
 
     def clone_access(self) -> tuple[list[AccessAnswer | Unread], CloneBinding | Unread]:
         """What the tenant's service account may do where the goldens are, and by which binding."""
@@ -263,14 +263,8 @@ class Refusals:
         )
 
     def _allowed(self, made: Made, expected: Allowed) -> Allowed:
-        seen = made.refused or self._applied(made)
+        seen = self._scratch.applied(made)
         return Allowed(expected.what, expected.form, expected.address, expected.storage_class, seen)
-
-    def _applied(self, made: Made) -> AppliedPool | Unread:
-        if made.refused is not None:
-            return made.refused
-        seen = self._scratch.verdict(made) or None
-        return observe.applied_pool(*self._scratch.place(made), release=seen, now=self._now)
 
     def _objects(self, made: Made) -> dict[str, str]:
         return observe.pool_objects(*self._scratch.place(made))

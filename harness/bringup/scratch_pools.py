@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.bringup.errors import TakeDownIncomplete
 from harness.bringup.ownership import OWNER_LABELS
+from harness.facts.applied import AppliedPool
 from harness.facts.fact import Origin, Unread
 from harness.facts.objects import at_path, condition, mapped, name_of, text_at, uid_of
 from harness.facts.poolstate import PoolState
@@ -24,6 +25,7 @@ from harness.facts.refusals import chart_text
 from harness.inventory.manifest import API_VERSION, KIND, kubernetes_nodes
 from harness.inventory.naming import deployment_name, nodes_name, release_name, trial_name
 from harness.observe import pool as observe
+from harness.observe.refusals import applied_pool
 from harness.observe.trials import BOOTSTRAP
 from harness.reach.errors import ApiRefused
 from harness.reach.history import Obj
@@ -263,6 +265,15 @@ class ScratchPools:
         """Management cluster, namespace, tenant cluster and pool, as observers want them."""
         place = self.pool.lab.inventory.tenant
         return self.pool.lab.management, place.namespace, place.cluster, made.name
+
+    def applied(self, made: Made) -> AppliedPool | Unread:
+        """What its chart made of it, beside the release as it was at its last verdict; what the
+        API refused stays refused.
+        """
+        if made.refused is not None:
+            return made.refused
+        release = self.verdict(made) or None
+        return applied_pool(*self.place(made), release=release, now=self.now)
 
     def now(self) -> float:
         """The lab's time in epoch seconds."""

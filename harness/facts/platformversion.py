@@ -89,17 +89,16 @@ def platform_version(
     own = tuple(_of_operator(operator))
     fetched = _of_packages(packages)
     sources = (*own, fetched)
-    version = next((one.version for one in own if one.version), "")
-    if not version or _calls_itself_otherwise(own):
+    first = next((one for one in own if one.version), None)
+    if first is None or _calls_itself_otherwise(own):
         return PlatformVersion(origin, "", sources, _untold(own))
     names = {one.version for one in own}
-    apart = [one for one in own if one.version and not _agree(version, one.version)]
+    apart = [one for one in own if one.version and not _agree(first.version, one.version)]
     apart += [fetched] if fetched.version and fetched.version not in names else []
     reason = _unfinished(operator) or _other_packages(operator, fetched)
     if apart:
-        first = next(one for one in own if one.version)
         reason = f"what tells it differs: {'; '.join(map(str, (first, *apart)))}"
-    return PlatformVersion(origin, "" if reason else version, sources, reason)
+    return PlatformVersion(origin, "" if reason else first.version, sources, reason)
 
 
 def unknown_platform(reason: str, *, at: float, cluster: str) -> PlatformVersion:

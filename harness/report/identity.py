@@ -147,15 +147,10 @@ def _all(view: LedgerView, run: RunInfo) -> Iterator[tuple[str, str, str]]:
                 yield item, value, pool
 
 
-def _values(fact: Record) -> Mapping[str, Any]:
-    values = fact.data.get("values")
-    return values if isinstance(values, dict) else {}
-
-
 def _platform(fact: Record) -> Iterator[str]:
     """What the cluster tells of itself; that it could not be read is a reason, no version."""
     if fact.text("kind") == "PlatformVersion":
-        version, reason = (_values(fact).get(key) for key in ("version", "reason"))
+        version, reason = (fact.values.get(key) for key in ("version", "reason"))
         yield f"{PRODUCT} {version}" if version else f"{_UNKNOWN}{reason or 'no reason is told'}"
 
 
@@ -179,19 +174,19 @@ def _operator(fact: Record) -> Iterator[str]:
 
 def _talos(fact: Record) -> Iterator[str]:
     if fact.text("kind") in ("BootSource", "InstallImage"):
-        yield str(_values(fact).get("version") or "")
+        yield str(fact.values.get("version") or "")
     yield from _of_node(fact, _OS_IMAGE)
 
 
 def _schematic(fact: Record) -> Iterator[str]:
     """Declared ones and those that run: they should be one."""
     if fact.text("kind") in ("BootSource", "InstallImage", "Extensions"):
-        yield str(_values(fact).get("schematic") or "")
+        yield str(fact.values.get("schematic") or "")
 
 
 def _extensions(fact: Record) -> Iterator[str]:
     """What a running system says of itself, which no template does."""
-    names = _values(fact).get("names")
+    names = fact.values.get("names")
     if fact.text("kind") == "Extensions" and isinstance(names, list):
         yield ", ".join(sorted(str(name) for name in names)) or "none"
 
@@ -211,7 +206,7 @@ def _of_node(fact: Record, pattern: re.Pattern[str]) -> Iterator[str]:
 
 def _driver(fact: Record) -> Iterator[str]:
     if fact.text("kind") == "DriverVersion":
-        values = _values(fact)
+        values = fact.values
         yield f"{values.get('release')} ({values.get('flavour')} modules)"
 
 
@@ -223,7 +218,7 @@ def _pci(fact: Record) -> Iterator[str]:
 
 
 def _storage(fact: Record) -> Iterator[str]:
-    values = _values(fact)
+    values = fact.values
     if fact.text("kind") == "DrbdStatus" and values.get("version"):
         yield f"DRBD {values['version']}"
     if fact.text("kind") == "DiskClass" and values.get("name"):

@@ -20,6 +20,7 @@ from harness.report.substrate import Substrate, substrate_of
 
 INTERRUPTED = 130
 HARNESS_ERROR = 70
+ANOTHER_LEDGER = "its ledger is not the one that its own sign-off was made of"
 _SKEW = 3600.0
 """Seconds by which a run may end after now: clocks of two machines differ."""
 
@@ -120,7 +121,7 @@ def evidence(
     summary = summarise(view)
     flaws = list(_flaws(info, view, summary))
     if signed_sha256 not in ("", view.sha256):
-        flaws.append("its ledger is not the one that its own sign-off was made of")
+        flaws.append(ANOTHER_LEDGER)
     if changed:
         told = ", ".join(changed)
         flaws.append(f"its run.json is not the one that its own sign-off was made of: {told}")

@@ -21,7 +21,7 @@ from harness.report.atomic import is_the_disks
 from harness.report.evidence import numbers
 from harness.report.kept import Mistake, folder
 from harness.report.ledger import LedgerView, read
-from harness.report.merged import changed_since, signed_sha256
+from harness.report.merged import ANOTHER_LEDGER, changed_since, signed_sha256
 from harness.report.outcome import summarise
 from harness.report.records import LedgerError
 from harness.report.rundir import RunDirectory, RunInfo, read_run
@@ -33,7 +33,6 @@ FEW = 4
 """Runs below which it is not worth to start processes."""
 BEFORE_PLAN = "it was killed before anything was planned; there is nothing to report"
 KILLED = "the run was killed"
-CHANGED = "its ledger is not the one that its own sign-off was made of"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +163,7 @@ def _joined(directory: RunDirectory, info: RunInfo) -> LedgerView:
         view = read(directory.path)
         if view.merged and signed_sha256(directory.signoff_json) not in ("", view.sha256):
             raise LedgerError(
-                f"run {info.run_id}: {CHANGED}; put {directory.ledger.name} back as it was"
+                f"run {info.run_id}: {ANOTHER_LEDGER}; put {directory.ledger.name} back as it was"
             )
         if view.merged or not directory.shards.is_dir():
             return view

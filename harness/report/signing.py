@@ -62,7 +62,8 @@ def sign(asked: Asked, *, now: float | None = None) -> int:
         policy = policy_file.load(policy_file.find(asked.policy, POLICIES), load_claims())
         waived = waivers(asked.waive, policy)
         folders = [kept.folder(run, asked.kept) for run in asked.runs]
-        with _mistaken(_folder_of(asked, policy)) as out:
+        out = asked.out or asked.kept / f"release-{policy.name}"
+        with _mistaken(out):
             _refuse_a_run(out)
         runs = read_evidence(folders)
         at = WallClock().now() if now is None else now
@@ -115,20 +116,16 @@ def _fail(says: str, status: int) -> int:
     return status
 
 
-def _folder_of(asked: Asked, policy: Policy) -> Path:
-    return asked.out or asked.kept / f"release-{policy.name}"
-
-
 def _refuse_a_run(folder: Path) -> None:
     if kept.holds_a_run(folder):
         raise Mistake(f"--out {folder}: that is a run's own folder; a sign-off goes elsewhere")
 
 
 @contextmanager
-def _mistaken(folder: Path) -> Iterator[Path]:
-    """A folder to write to; one that is none is a mistake in what was asked, a full disk is not."""
+def _mistaken(folder: Path) -> Iterator[None]:
+    """Writing to a folder; one that is none is a mistake in what was asked, a full disk is not."""
     try:
-        yield folder
+        yield
     except OSError as refused:
         if is_the_disks(refused):
             raise

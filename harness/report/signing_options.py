@@ -51,7 +51,7 @@ def _add_signoff(verbs: Verbs) -> None:
         metavar="DIR",
         help=f"where to write release.html and release.json (default: {OUT}/release-POLICY)",
     )
-    _add_kept(parser)
+    add_out(parser, "--kept")
     parser.add_argument("--pdf", action="store_true", help="write release.pdf too (extra: pdf)")
     add_json(parser)
     parser.set_defaults(verb=_signoff)
@@ -67,7 +67,7 @@ def _add_compare(verbs: Verbs) -> None:
     )
     parser.add_argument("before", metavar="RUN", help="folder or id of the earlier run")
     parser.add_argument("after", metavar="RUN", help="folder or id of the later run")
-    _add_kept(parser)
+    add_out(parser, "--kept")
     add_json(parser)
     parser.set_defaults(verb=_compare)
 
@@ -84,14 +84,10 @@ def _add_trend(verbs: Verbs) -> None:
     parser.add_argument(
         "--last", type=_number, default=20, metavar="N", help="that many runs (default 20)"
     )
-    _add_kept(parser)
+    add_out(parser, "--kept")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write it as a page too")
     add_json(parser)
     parser.set_defaults(verb=_trend)
-
-
-def _add_kept(parser: argparse.ArgumentParser) -> None:
-    add_out(parser, "--kept")
 
 
 def _number(text: str) -> int:

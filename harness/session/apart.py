@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from harness.claims.catalogue import Claim
 from harness.claims.catalogue import load as load_claims
+from harness.session.attaching import embedded
 from harness.session.choice import Choice
 
 LAB_WIDE = {
@@ -33,9 +34,7 @@ class Turns:
 def shared(choice: Choice, *, attached: bool) -> bool:
     """Whether the pools of a run are on one lab, neither on a twin of their own nor on guests."""
     lab = choice.inventory
-    return lab.kind == "cluster" or (
-        lab.kind == "twin" and (attached or lab.management is not None)
-    )
+    return lab.kind != "qemu" and not embedded(lab, attached=attached)
 
 
 def turns(choice: Choice, *, attached: bool) -> tuple[Turns, ...]:

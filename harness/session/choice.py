@@ -19,6 +19,7 @@ from harness.inventory.problems import InventoryError
 from harness.inventory.shapes import Duration
 from harness.inventory.suggest import nearest
 from harness.session import states
+from harness.session.attaching import embedded
 from harness.session.mistake import UserMistake
 
 RUN_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
@@ -161,11 +162,11 @@ def refuse_misfit(
     _check_faults(faults, lab.kind)
     if save_state is not None:
         states.check_writable(save_state)
-    embedded = lab.kind == "twin" and lab.management is None and attach is None
     option = "--save-state" if save_state is not None else "--against"
-    if lab.kind == "qemu" and (save_state is not None or choice.against is not None):
+    of_standing = save_state is not None or choice.against is not None
+    if lab.kind == "qemu" and of_standing:
         raise UserMistake(f"{option} is about pools of a cluster, and lab {lab.name} has none")
-    if embedded and (save_state is not None or choice.against is not None):
+    if of_standing and embedded(lab, attached=attach is not None):
         raise UserMistake(
             f"{option} is about pools that stand already, and the embedded twin has none: use a "
             "running twin (--attach) or a real lab"

@@ -18,6 +18,7 @@ from harness.inventory.models import Host, Lab
 from harness.inventory.secrets import SecretRef
 from harness.inventory.services import Linstor, Prometheus
 from harness.reach.errors import LabError
+from harness.session.attaching import embedded
 from harness.twin.process import Endpoint, TwinLink, TwinPower, TwinProcess
 
 if TYPE_CHECKING:
@@ -127,8 +128,7 @@ class LabChoice:
     @property
     def embedded(self) -> bool:
         """Whether each pool gets a twin of its own, started here."""
-        lab = self.inventory
-        return lab.kind == "twin" and lab.management is None and self.attach is None
+        return embedded(self.inventory, attached=self.attach is not None)
 
     @contextmanager
     def open(self, pool: str, *, seat: str = "") -> Iterator[ConnectedLab]:
