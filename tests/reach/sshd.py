@@ -175,10 +175,10 @@ def finish(channel: paramiko.Channel, out: bytes = b"", err: bytes = b"", code: 
 
 
 def _pump(source: Any, sink: Any) -> None:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, EOFError):  # of a socket, of a channel whose line is dead
         while data := source.recv(65536):
             sink.sendall(data)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, EOFError):
         sink.close()
 
 
